@@ -1,4 +1,4 @@
-"""Drivers and guards that are wrong on purpose, each in one way: the kit must catch them all."""
+"""Zoo of wrong drivers and guards, each with one defect that the kit must catch."""
 
 from tests.conformance.zoo import (
     askers,

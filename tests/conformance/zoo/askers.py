@@ -1,4 +1,4 @@
-"""Animals that check arguments in a way of their own: too little, or too much.
+"""Animals that check arguments too little or too much.
 
 They differ only in the argument that they see wrongly, so they are tables:
 name of the animal, behaviour that catches it, argument, what it sees there.
@@ -13,7 +13,7 @@ from tests.conformance.zoo.species import MinimalAnimal, caught_by
 
 
 class Lenient(MinimalAnimal):
-    """Takes what it should refuse, by leaving it out."""
+    """Accepts an argument that it must refuse, by dropping it."""
 
     limits = Limits(
         amphora_types=frozenset({AmphoraType.VM, AmphoraType.CONTAINER}),
@@ -28,12 +28,12 @@ class Lenient(MinimalAnimal):
 
 
 class Picky(MinimalAnimal):
-    """Refuses what it should take."""
+    """Refuses an argument that it must accept."""
 
     @functools.wraps(MinimalAnimal.build)
     def build(self, *args, **given):
         if self.argument in given and self.sees(given[self.argument]):
-            raise InvalidBuildRequest(f'Cannot build: {self.argument} is not to my liking.')
+            raise InvalidBuildRequest(f'Cannot build: {self.argument} is not supported here.')
         return super().build(*args, **given)
 
 

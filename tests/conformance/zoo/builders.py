@@ -1,4 +1,4 @@
-"""Animals that build, and keep what they built, in a wrong way."""
+"""Animals with defects in builds and in the record of what was built."""
 
 import dataclasses
 import functools
@@ -12,7 +12,7 @@ from tests.conformance.zoo.species import MinimalAnimal, caught_by
 
 
 class Altering(MinimalAnimal):
-    """Builds, and then has its own idea of what was asked for."""
+    """Builds, but changes the request first."""
 
     def altered(self, amphora):
         raise NotImplementedError
@@ -31,7 +31,7 @@ class Altering(MinimalAnimal):
     'test_many_threads_with_one_key_build_one_instance',
 )
 class Duplicates(MinimalAnimal):
-    """Builds anew for a key that it has built for."""
+    """Builds again for a key that already has an instance."""
 
     def _build(self, request):
         return self.build_anyway(request)
@@ -39,7 +39,7 @@ class Duplicates(MinimalAnimal):
 
 @caught_by('test_many_threads_with_one_key_build_one_instance')
 class LooksBeforeItLocks(MinimalAnimal):
-    """Looks for the key and then builds, with room between the two."""
+    """Checks the key and then builds, with a race in between."""
 
     def __init__(self):
         super().__init__()
@@ -55,13 +55,13 @@ class LooksBeforeItLocks(MinimalAnimal):
         try:
             self._window.wait(timeout=5)
         except threading.BrokenBarrierError:
-            # Not the eight that build at one moment.
+            # Not for the eight concurrent builds.
             self._window.reset()
 
 
 @caught_by('test_a_key_that_built_something_else_is_refused')
 class AdoptsAnything(MinimalAnimal):
-    """Takes whatever has the key for what was asked for."""
+    """Returns the instance with the key even if the request differs."""
 
     def _build(self, request):
         known = None if request.fresh else self.with_key(request)
@@ -70,7 +70,7 @@ class AdoptsAnything(MinimalAnimal):
 
 @caught_by('test_a_key_that_built_something_else_is_refused')
 class RefusesTooLate(MinimalAnimal):
-    """Refuses what differs from what has the key, and has built it by then."""
+    """Refuses a differing request for a key, but only after building it."""
 
     def _build(self, request):
         try:
@@ -82,7 +82,7 @@ class RefusesTooLate(MinimalAnimal):
 
 @caught_by('test_a_key_that_built_something_else_is_refused')
 class RenamesWhatItFinds(MinimalAnimal):
-    """Gives what has the key the name that is asked for, and refuses."""
+    """Renames the instance with the key to the requested name, and then refuses."""
 
     def _build(self, request):
         try:
@@ -94,7 +94,7 @@ class RenamesWhatItFinds(MinimalAnimal):
 
 @caught_by('test_the_key_of_a_deleted_instance_builds_a_new_one')
 class RemembersKeysForEver(MinimalAnimal):
-    """Gives the id of an instance that is gone to who builds with its key."""
+    """Returns the id of a deleted instance for a build with its key."""
 
     def __init__(self):
         super().__init__()
@@ -131,7 +131,7 @@ class KeepsKeysToItself(MinimalAnimal):
     'test_an_instance_is_described_alike_wherever_it_is_found',
 )
 class KeepsOwnersToItself(MinimalAnimal):
-    """Lists by an owner that it does not keep on the instance."""
+    """Lists by owner, but does not store the owner on the instance."""
 
     def _get(self, amphora_id):
         return dataclasses.replace(super()._get(amphora_id), owner=None)
@@ -142,7 +142,7 @@ class KeepsOwnersToItself(MinimalAnimal):
 
 @caught_by('test_a_key_that_another_owner_used_is_free')
 class MixesUpKeysOfOwners(MinimalAnimal):
-    """Takes the build key of another site for its own."""
+    """Takes an instance of another site with the same build key for its own."""
 
     def _build(self, request):
         for known in list(self._amphorae.values()):
@@ -153,7 +153,7 @@ class MixesUpKeysOfOwners(MinimalAnimal):
 
 @caught_by('test_a_name_of_the_greatest_length_is_kept_whole')
 class CutsNames(Altering):
-    """Cuts names to what fits into a host name."""
+    """Truncates names to the length of a host name."""
 
     def altered(self, amphora):
         return {'name': amphora.name[:63]}
@@ -203,7 +203,7 @@ class BuildsOnlyMachines(Altering):
     'test_the_key_of_a_deleted_instance_builds_a_new_one',
 )
 class UsesIdsAgain(MinimalAnimal):
-    """Numbers instances, and gives the lowest number that is free."""
+    """Reuses ids: each instance gets the lowest free number."""
 
     _one_at_a_time = threading.Lock()
 
@@ -221,14 +221,14 @@ class UsesIdsAgain(MinimalAnimal):
 
 @caught_by('test_no_more_files_are_allowed_than_the_contract_allows')
 class TakesTooManyFiles(MinimalAnimal):
-    """Takes more files than a controller may count on."""
+    """Accepts more files than the contract allows."""
 
     limits = Limits(max_files=20)
 
 
 @caught_by('test_no_larger_files_are_allowed_than_the_contract_allows')
 class TakesTooLargeFiles(MinimalAnimal):
-    """Takes larger files than a controller may count on."""
+    """Accepts larger files than the contract allows."""
 
     limits = Limits(max_file_bytes=1024 * 1024)
 
@@ -238,7 +238,7 @@ class TakesTooLargeFiles(MinimalAnimal):
     'test_no_secret_is_in_the_error_of_a_refused_build',
 )
 class CutsUserData(MinimalAnimal):
-    """Has a limit for user data, and cuts off what is over it."""
+    """Truncates user data at its limit instead of refusing it."""
 
     @functools.wraps(MinimalAnimal.build)
     def build(self, *args, **given):

@@ -1,4 +1,4 @@
-"""Animals that delete, and wait, in a wrong way."""
+"""Animals with defects in deletes and in waiting."""
 
 import threading
 
@@ -14,12 +14,12 @@ from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
     'test_many_threads_can_delete_one_instance',
 )
 class DeletesOnlyWhatIs(MinimalAnimal):
-    """Takes a delete of what is gone for a failure."""
+    """Fails a delete of an instance that is already gone."""
 
     def _delete(self, amphora_id):
         with self._lock:
             if self._amphorae.pop(amphora_id, None) is None:
-                raise DeleteFailed(f'Cannot delete {amphora_id}: there is none.')
+                raise DeleteFailed(f'Cannot delete {amphora_id}: it does not exist.')
 
 
 @caught_by(
@@ -27,7 +27,7 @@ class DeletesOnlyWhatIs(MinimalAnimal):
     'test_a_deleted_instance_is_left_out_of_statuses',
 )
 class KeepsAGraveyard(MinimalAnimal):
-    """Says of what is gone that it is deleted, for ever."""
+    """Reports a deleted instance as DELETED forever."""
 
     def __init__(self):
         super().__init__()
@@ -46,7 +46,7 @@ class KeepsAGraveyard(MinimalAnimal):
 
 @caught_by('test_an_instance_stays_gone')
 class SeesGhosts(MinimalAnimal):
-    """Asks replicas in turn, one of which has not heard of the deletion."""
+    """Reads from replicas in turn, and one replica has missed the deletion."""
 
     def __init__(self):
         super().__init__()
@@ -72,7 +72,7 @@ class SeesGhosts(MinimalAnimal):
 
 @caught_by('test_a_deleted_instance_is_not_found_by_its_key')
 class FindsTheDeadByKey(MinimalAnimal):
-    """Finds by key what was once built, and no more whether it is still there."""
+    """Finds by key what was once built, even if it is gone."""
 
     def __init__(self):
         super().__init__()
@@ -90,13 +90,13 @@ class FindsTheDeadByKey(MinimalAnimal):
 
 @caught_by('test_deleting_one_instance_leaves_the_others')
 class DeletesTheOldest(MinimalAnimal):
-    """Deletes one more than it was asked to."""
+    """Deletes one instance more than requested."""
 
     def _delete(self, amphora_id):
         super()._delete(amphora_id)
         if threading.current_thread() is not threading.main_thread():
-            # Where several delete at once it would be chance who is hit, and
-            # a test that is caught by chance says nothing.
+            # With concurrent deletes the extra instance would be random, and
+            # so would the behaviours that catch this animal.
             return
         with self._lock:
             for oldest in list(self._amphorae)[:1]:
@@ -105,7 +105,7 @@ class DeletesTheOldest(MinimalAnimal):
 
 @caught_by('test_a_suspended_instance_can_be_deleted')
 class DeletesNothingSuspended(NoopAnimal):
-    """Needs an instance to run before it can delete it."""
+    """Deletes only instances that run."""
 
     def _delete(self, amphora_id):
         try:
@@ -147,7 +147,7 @@ class WaitsForItsReboot(NoopAnimal):
 
 
 class Buries(MinimalAnimal):
-    """Keeps what it deleted."""
+    """Reports a delete as done, but keeps the instance."""
 
     def __init__(self):
         super().__init__()
@@ -161,7 +161,7 @@ class Buries(MinimalAnimal):
 
 @caught_by('test_a_deleted_instance_cannot_be_fetched', 'test_an_id_is_not_used_again')
 class DescribesTheDead(Buries):
-    """Describes by its id what is gone."""
+    """Describes a deleted instance by its id."""
 
     def get_amphora(self, amphora_name=None, amphora_id=None):
         if amphora_id in self._buried:
@@ -171,7 +171,7 @@ class DescribesTheDead(Buries):
 
 @caught_by('test_a_deleted_instance_is_not_listed')
 class ListsTheDead(Buries):
-    """Lists what is gone."""
+    """Lists deleted instances."""
 
     def list_amphorae(self, *, owner=None):
         dead = [one for one in self._buried.values() if one.owner == (owner or self.owner)]
@@ -180,7 +180,7 @@ class ListsTheDead(Buries):
 
 @caught_by('test_a_deleted_instance_is_not_found_by_its_name')
 class FindsTheDeadByName(Buries):
-    """Finds by name what is gone."""
+    """Finds deleted instances by name."""
 
     def _find(self, name):
         return [one for one in (*self._list(self.owner), *self._buried.values())

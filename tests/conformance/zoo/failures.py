@@ -1,4 +1,4 @@
-"""Animals that are right as long as their backend is."""
+"""Animals with defects that show only when the backend fails."""
 
 import dataclasses
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from tests.conformance.zoo.species import NoopAnimal, caught_by
 
 
 class Failing(NoopAnimal):
-    """Has its own way to say that a build failed."""
+    """Raises its own error type for a failed build."""
 
     def lament(self, error, request):
         raise NotImplementedError
@@ -33,7 +33,7 @@ class Failing(NoopAnimal):
 
 @caught_by('test_a_build_that_says_nothing_was_done_has_left_nothing')
 class LeaksOnFailure(Failing):
-    """Says that nothing was built, and leaves something."""
+    """Reports that nothing was built, but leaves an instance."""
 
     def lament(self, error, request):
         if isinstance(error, ServiceUnavailable):
@@ -43,7 +43,7 @@ class LeaksOnFailure(Failing):
 
 @caught_by('test_a_build_whose_answer_was_lost_says_so_and_names_its_key')
 class TakesSilenceForNo(Failing):
-    """Takes a lost answer for a refusal."""
+    """Reports a lost answer as a refusal."""
 
     def lament(self, error, request):
         if isinstance(error, BuildOutcomeUnknown):
@@ -53,7 +53,7 @@ class TakesSilenceForNo(Failing):
 
 @caught_by('test_a_build_whose_answer_was_lost_advises_repeating_it')
 class TakesLossForFailure(Failing):
-    """Advises to wait for something after a lost answer, where only a look will do."""
+    """Advises waiting after a lost answer, instead of repeating the build."""
 
     def lament(self, error, request):
         if isinstance(error, BuildOutcomeUnknown):
@@ -63,7 +63,7 @@ class TakesLossForFailure(Failing):
 
 @caught_by('test_a_build_whose_answer_was_lost_says_so_and_names_its_key')
 class ForgetsWhatItAsked(Failing):
-    """Does not tell which build it has lost."""
+    """Does not name the build whose answer was lost."""
 
     def lament(self, error, request):
         if isinstance(error, BuildOutcomeUnknown):
@@ -73,7 +73,7 @@ class ForgetsWhatItAsked(Failing):
 
 @caught_by('test_a_refused_build_says_that_nothing_was_done')
 class KnowsNoOutcome(Failing):
-    """Says of a refusal that nobody knows what came of it."""
+    """Reports the outcome of a refusal as unknown."""
 
     def lament(self, error, request):
         if isinstance(error, ServiceUnavailable):
@@ -87,7 +87,7 @@ class KnowsNoOutcome(Failing):
     'test_a_refused_build_can_be_repeated',
 )
 class SwallowsRefusals(Failing):
-    """Returns an id as if nothing had happened."""
+    """Returns an id as if the build had not failed."""
 
     def lament(self, error, request):
         if isinstance(error, ServiceUnavailable):
@@ -97,7 +97,7 @@ class SwallowsRefusals(Failing):
 
 @caught_by('test_a_rate_limit_says_when_to_retry')
 class DoesNotSayWhen(Failing):
-    """Says that it is asked too often, and not until when."""
+    """Reports a rate limit without the time to retry after."""
 
     def lament(self, error, request):
         if isinstance(error, RateLimited):
@@ -107,7 +107,7 @@ class DoesNotSayWhen(Failing):
 
 @caught_by('test_an_exhausted_quota_differs_from_other_failures')
 class KnowsNoQuota(Failing):
-    """Has one error for all that a backend refuses."""
+    """Raises the same error for every refusal of the backend."""
 
     def lament(self, error, request):
         if isinstance(error, QuotaExceeded):
@@ -117,7 +117,7 @@ class KnowsNoQuota(Failing):
 
 @caught_by('test_a_lack_of_capacity_differs_from_other_failures')
 class TakesRoomForQuota(Failing):
-    """Takes a full cloud for a used up quota."""
+    """Reports a full cloud as an exhausted quota."""
 
     def lament(self, error, request):
         if isinstance(error, InsufficientCapacity):
@@ -144,7 +144,7 @@ class FindsOnlyWhatItHeardOf(NoopAnimal):
 
 @caught_by('test_a_refused_delete_says_so_and_leaves_the_instance')
 class SwallowsErrorsOfDeletes(NoopAnimal):
-    """Takes each delete for done."""
+    """Reports every delete as done."""
 
     def _delete(self, amphora_id):
         try:
@@ -155,7 +155,7 @@ class SwallowsErrorsOfDeletes(NoopAnimal):
 
 @caught_by('test_a_failing_backend_is_not_taken_for_a_deleted_instance')
 class TakesFailureForGone(NoopAnimal):
-    """Takes an answer that is none for "there is none"."""
+    """Reports a failing backend as "not found"."""
 
     def _status(self, amphora_id):
         try:
@@ -166,7 +166,7 @@ class TakesFailureForGone(NoopAnimal):
 
 @caught_by('test_a_failing_backend_is_not_taken_for_an_empty_one')
 class ListsNothingWhereItFails(NoopAnimal):
-    """Takes a list that failed for an empty one."""
+    """Returns an empty list when the list fails."""
 
     def _list(self, owner):
         try:
@@ -177,7 +177,7 @@ class ListsNothingWhereItFails(NoopAnimal):
 
 @caught_by('test_a_failing_backend_is_not_taken_for_one_without_the_key')
 class FindsNothingWhereItFails(NoopAnimal):
-    """Is certain that there is none where it could not look."""
+    """Reports that a key has no instance when the backend cannot be read."""
 
     def _find_build(self, build_key):
         try:
@@ -187,14 +187,14 @@ class FindsNothingWhereItFails(NoopAnimal):
 
 
 class Instant(NoopAnimal):
-    """On a cloud where nothing takes time, but for what is stuck."""
+    """Base of animals on a cloud without latencies."""
 
     cloud_options = MappingProxyType({})
 
 
 @caught_by('test_an_instance_that_does_not_come_up_is_not_reported_active')
 class CallsAllActive(Instant):
-    """Calls an instance active as soon as its build was accepted."""
+    """Reports an instance as active as soon as its build was accepted."""
 
     def _status(self, amphora_id):
         status = super()._status(amphora_id)
@@ -209,7 +209,7 @@ class CallsAllActive(Instant):
     'test_an_instance_in_error_can_be_deleted',
 )
 class HidesErrors(Instant):
-    """Has no word for an instance in error."""
+    """Does not report the error state."""
 
     def _status(self, amphora_id):
         status = super()._status(amphora_id)
@@ -220,7 +220,7 @@ class HidesErrors(Instant):
 
 @caught_by('test_a_build_that_fails_later_ends_in_error_with_its_reason')
 class KeepsReasonsToItself(NoopAnimal):
-    """Says that an instance is in error, and not why."""
+    """Reports the error state of an instance without its fault."""
 
     def _status(self, amphora_id):
         return dataclasses.replace(super()._status(amphora_id), fault=None)

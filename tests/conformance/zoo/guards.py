@@ -1,4 +1,4 @@
-"""Guards that are wrong, around a driver that is right."""
+"""Wrong guards around a correct driver."""
 
 from kiln.compute.facade import Compute
 from kiln.compute.goals import Until
@@ -21,7 +21,7 @@ _FAILED_LEAVES_NOTHING = 'test_a_build_that_fails_later_leaves_no_orphaned_insta
 
 
 class RemovesAfterErrors(Compute):
-    """Removes whatever has the key of a build that ended in some error."""
+    """Removes the instance with the key of a build after any error."""
 
     errors = ()
 
@@ -42,13 +42,13 @@ class RemovesAfterErrors(Compute):
 
 @caught_by(_LEAVES_WHAT_RUNS)
 class RemovesWhatIsLate(RemovesAfterErrors):
-    """Takes what it adopted and did not see in time for its own."""
+    """Treats an adopted instance as its own if the build misses its deadline."""
 
     errors = (BuildTimeout, BuildOutcomeUnknown)
 
 
 class RemembersBuilds(RemovesAfterErrors):
-    """Knows at its close which builds are in flight."""
+    """Base of guards that track the builds in flight at their close."""
 
     def __init__(self, driver):
         super().__init__(driver)
@@ -66,7 +66,7 @@ class RemembersBuilds(RemovesAfterErrors):
 
 @caught_by(_LEAVES_WHAT_RUNS)
 class RemovesWhatIsCancelled(RemembersBuilds):
-    """Takes a cancel for the wish to have nothing under the key."""
+    """Removes the instance with the key when a build is cancelled."""
 
     errors = OperationCancelled
 
@@ -78,7 +78,7 @@ class RemovesWhatIsCancelled(RemembersBuilds):
 
 @caught_by(_LEAVES_WHAT_RUNS)
 class RemovesWhatItCloses(RemembersBuilds):
-    """Removes at its close what its builds in flight have adopted."""
+    """Removes at its close the instances that its builds in flight adopted."""
 
     def close(self, *args, **given):
         super().close(*args, **given)
@@ -88,21 +88,21 @@ class RemovesWhatItCloses(RemembersBuilds):
 
 @caught_by(_SAYS_IT_IS_SUSPENDED)
 class RemovesWhatRests(RemovesAfterErrors):
-    """Removes what it cannot bring to work."""
+    """Removes an instance that does not run."""
 
     errors = BuildNotRunning
 
 
 @caught_by(_SAYS_IT_IS_SUSPENDED, _FAILED_LEAVES_NOTHING)
 class TakesAYesForADeed(Compute):
-    """Takes for active what the backend has agreed to, or has under the key."""
+    """Treats a build as active as soon as the backend has accepted it."""
 
     def build(self, *args, **given):
         return super().build(*args, **given | {'until': Until.ACCEPTED})
 
 
 class Keeping(DriverWrapper):
-    """Says of each delete that it was done."""
+    """Reports every delete as done."""
 
     def perform(self, call, *args):
         return None if call is Call.DELETE else super().perform(call, *args)
@@ -110,7 +110,7 @@ class Keeping(DriverWrapper):
 
 @caught_by(_CANCELLED_LEAVES_NOTHING, _FAILED_LEAVES_NOTHING)
 class CleansUpNothing(Compute):
-    """Takes its word for it that it removes what it built in vain."""
+    """Trusts that failed builds were cleaned up."""
 
     def __init__(self, driver):
         settings = StackSettings(executor=ExecutorSettings(cleanup_timeout_s=1))

@@ -1,4 +1,4 @@
-"""Animals that do not keep what a build has found, or do not tell of what it has left."""
+"""Animals that remove what they must keep, or hide what a build has left."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from tests.conformance.zoo.species import NoopAnimal, caught_by
 
 @caught_by('test_a_rebooting_instance_is_known_to_have_run')
 class TakesAStartForABuild(NoopAnimal):
-    """Says of what boots that it is being built, and not that it has run."""
+    """Reports a rebooting instance as building, and not as served."""
 
     def _find_build(self, build_key):
         found = super()._find_build(build_key)
@@ -22,7 +22,7 @@ class TakesAStartForABuild(NoopAnimal):
 
 @caught_by('test_a_repeated_build_reports_at_once_that_its_instance_is_suspended')
 class BuildsWhatRestsAnew(NoopAnimal):
-    """Removes what is suspended, and builds another in its place."""
+    """Removes a suspended instance, and builds another in its place."""
 
     def _build(self, request):
         found = self.cloud.find_build(request.build_key, request.owner)
@@ -33,7 +33,7 @@ class BuildsWhatRestsAnew(NoopAnimal):
 
 @caught_by('test_a_repeated_build_whose_answer_was_lost_leaves_the_running_instance')
 class CleansUpWhatItFound(NoopAnimal):
-    """Removes what has the key of a build that failed, whoever built it."""
+    """Removes the instance with the key of a failed build, even if another build made it."""
 
     def _build(self, request):
         try:
@@ -47,7 +47,7 @@ class CleansUpWhatItFound(NoopAnimal):
 
 @caught_by('test_a_build_that_fails_later_leaves_no_orphaned_instance')
 class FindsOnlyWhatIsWell(NoopAnimal):
-    """Does not find by its key what is in error."""
+    """Does not find an instance in error by its key."""
 
     def _find_build(self, build_key):
         found = super()._find_build(build_key)
@@ -61,7 +61,7 @@ class FindsOnlyWhatIsWell(NoopAnimal):
     'test_an_instance_is_described_alike_wherever_it_is_found',
 )
 class RemembersWhatItBuilt(DriverWrapper):
-    """A wrapper that describes under its key what was built as it was at first."""
+    """A wrapper that returns the first description of an instance by its key."""
 
     def __init__(self):
         super().__init__(NoopAnimal())

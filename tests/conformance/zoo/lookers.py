@@ -1,4 +1,4 @@
-"""Animals that find, list, and tell of changes in a wrong way."""
+"""Animals with defects in lookups, lists, statuses and changes."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ class ListsTheFirstPage(MinimalAnimal):
 
 @caught_by('test_a_list_has_each_instance_once')
 class ListsWithOverlap(MinimalAnimal):
-    """Begins each page of a list with the last of the page before."""
+    """Repeats the last instance of each page on the next page."""
 
     def _list(self, owner):
         listed = super()._list(owner)
@@ -33,7 +33,7 @@ class ListsWithOverlap(MinimalAnimal):
     'test_changes_leave_out_instances_of_another_owner',
 )
 class ListsAllWhereNoneFits(MinimalAnimal):
-    """Takes an empty filter for none."""
+    """Ignores an empty filter."""
 
     def _list(self, owner):
         return super()._list(owner) or list(self._amphorae.values())
@@ -41,7 +41,7 @@ class ListsAllWhereNoneFits(MinimalAnimal):
 
 @caught_by('test_an_instance_in_error_is_listed')
 class ListsOnlyTheHealthy(NoopAnimal):
-    """Leaves out of its list what has failed, and so leaves it for ever."""
+    """Leaves failed instances out of its list, so they are never removed."""
 
     def _list(self, owner):
         return (one for one in super()._list(owner) if one.state is not State.ERROR)
@@ -49,7 +49,7 @@ class ListsOnlyTheHealthy(NoopAnimal):
 
 @caught_by('test_a_name_that_several_instances_have_is_ambiguous')
 class PicksOneOfSeveral(MinimalAnimal):
-    """Chooses for the caller."""
+    """Chooses one of several instances with a name instead of failing."""
 
     def _find(self, name):
         return super()._find(name)[:1]
@@ -57,7 +57,7 @@ class PicksOneOfSeveral(MinimalAnimal):
 
 @caught_by('test_a_part_of_a_name_is_not_found')
 class FindsPartsOfNames(MinimalAnimal):
-    """Leaves it to a backend whose filter takes a pattern."""
+    """Passes the name to a backend whose filter takes a pattern."""
 
     def _find(self, name):
         return [one for one in self._list(self.owner) if one.name.startswith(name)]
@@ -68,7 +68,7 @@ class FindsPartsOfNames(MinimalAnimal):
 
 @caught_by('test_a_name_that_does_not_belong_to_the_id_is_not_found')
 class IgnoresTheName(MinimalAnimal):
-    """Looks only at the id where both are given."""
+    """Checks only the id if both name and id are given."""
 
     def get_amphora(self, amphora_name=None, amphora_id=None):
         if amphora_id is not None:
@@ -78,7 +78,7 @@ class IgnoresTheName(MinimalAnimal):
 
 @caught_by('test_a_name_does_not_find_an_instance_of_another_owner')
 class FindsNamesOfOthers(MinimalAnimal):
-    """Finds by name whatever there is, whoever owns it."""
+    """Finds instances of any owner by name."""
 
     def _find(self, name):
         return [one for one in self._amphorae.values() if one.name == name]
@@ -86,7 +86,7 @@ class FindsNamesOfOthers(MinimalAnimal):
 
 @caught_by('test_a_key_does_not_find_an_instance_of_another_owner')
 class FindsKeysOfOthers(MinimalAnimal):
-    """Finds by key whatever there is, whoever owns it."""
+    """Finds instances of any owner by key."""
 
     def _find_build(self, build_key):
         return next((one for one in self._amphorae.values() if one.build_key == build_key), None)
@@ -98,7 +98,7 @@ class FindsKeysOfOthers(MinimalAnimal):
     'test_a_deleted_instance_is_left_out_of_statuses',
 )
 class InventsStatuses(MinimalAnimal):
-    """Has a status for each id it is asked for."""
+    """Returns a status for every requested id."""
 
     def _statuses(self, amphora_ids):
         unknown = {id_: ComputeStatus(amphora_id=id_, state=State.UNKNOWN) for id_ in amphora_ids}
@@ -111,7 +111,7 @@ class InventsStatuses(MinimalAnimal):
     'test_a_deleted_instance_is_left_out_of_statuses',
 )
 class RaisesForOneMissing(MinimalAnimal):
-    """Fails for all where one of many does not exist."""
+    """Fails for all instances if one of them does not exist."""
 
     def _statuses(self, amphora_ids):
         return {id_: self._status(id_) for id_ in amphora_ids}
@@ -119,7 +119,7 @@ class RaisesForOneMissing(MinimalAnimal):
 
 @caught_by('test_statuses_include_only_requested_instances')
 class TellsMoreThanAsked(MinimalAnimal):
-    """Answers every question with all it knows."""
+    """Returns all statuses whichever are requested."""
 
     def _statuses(self, amphora_ids):
         now = self.clock.time()
@@ -128,7 +128,7 @@ class TellsMoreThanAsked(MinimalAnimal):
 
 @caught_by('test_statuses_are_keyed_by_their_id')
 class MixesUpStatuses(MinimalAnimal):
-    """Pairs ids with answers that came in another order."""
+    """Pairs ids with statuses in another order."""
 
     def _statuses(self, amphora_ids):
         found = super()._statuses(amphora_ids)
@@ -142,7 +142,7 @@ class MixesUpStatuses(MinimalAnimal):
     'test_an_old_cursor_returns_its_changes_again',
 )
 class LosesChanges(NoopAnimal):
-    """Tells of deletions only, once it has told of everything."""
+    """Reports only deletions after the first changes."""
 
     def _changes(self, since):
         changes = super()._changes(since)
@@ -155,7 +155,7 @@ class LosesChanges(NoopAnimal):
     'test_changes_of_several_instances_are_returned_together',
 )
 class LosesWhatIsDone(NoopAnimal):
-    """Tells that a build is under way, and passes by its end."""
+    """Reports that a build is under way, and skips its end."""
 
     def _changes(self, since):
         changes = super()._changes(since)
@@ -167,7 +167,7 @@ class LosesWhatIsDone(NoopAnimal):
 
 @caught_by('test_changes_of_several_instances_are_returned_together')
 class LosesChangesBesideDeletions(NoopAnimal):
-    """Tells either what changed or what is going, and loses the other."""
+    """Reports either changes or deletions, and loses the others."""
 
     def _changes(self, since):
         changes = super()._changes(since)
@@ -179,7 +179,7 @@ class LosesChangesBesideDeletions(NoopAnimal):
 
 @caught_by('test_an_old_cursor_returns_its_changes_again')
 class TellsChangesOnce(NoopAnimal):
-    """Takes what it has told once for known, whatever the cursor says."""
+    """Reports each change only once, whatever the cursor."""
 
     def __init__(self):
         super().__init__()
@@ -196,7 +196,7 @@ class TellsChangesOnce(NoopAnimal):
 
 @caught_by('test_changes_include_an_instance_deleted_since')
 class NeverTellsOfTheGone(NoopAnimal):
-    """Leaves deletions for its callers to infer."""
+    """Does not report deletions."""
 
     def _changes(self, since):
         return dataclasses.replace(super()._changes(since), gone=())
@@ -204,7 +204,7 @@ class NeverTellsOfTheGone(NoopAnimal):
 
 @caught_by('test_changes_never_report_a_living_instance_as_gone')
 class TakesTheUnreadyForGone(NoopAnimal):
-    """Tells that what is not active is gone."""
+    """Reports instances that are not active as gone."""
 
     def _changes(self, since):
         changes = super()._changes(since)
@@ -214,7 +214,7 @@ class TakesTheUnreadyForGone(NoopAnimal):
 
 @caught_by('test_changes_leave_out_instances_of_another_owner')
 class TellsOfOthersChanges(MinimalAnimal):
-    """Tells of everything in the backend, whoever owns it."""
+    """Reports changes of instances of any owner."""
 
     def _changes(self, since):
         now = self.clock.time()
@@ -224,7 +224,7 @@ class TellsOfOthersChanges(MinimalAnimal):
 
 @caught_by('test_the_empty_cursor_returns_every_instance')
 class NeverSaysItIsComplete(NoopAnimal):
-    """Leaves its callers in doubt whether they have seen everything."""
+    """Never marks changes as complete."""
 
     def _changes(self, since):
         return dataclasses.replace(super()._changes(since), complete=False)
@@ -232,7 +232,7 @@ class NeverSaysItIsComplete(NoopAnimal):
 
 @caught_by('test_a_health_check_changes_nothing')
 class ChecksByBuilding(MinimalAnimal):
-    """Looks whether the backend works by having it work."""
+    """Checks the health of the backend by building."""
 
     def _check(self):
         for amphora in self._list(self.owner)[:1]:
@@ -243,7 +243,7 @@ class ChecksByBuilding(MinimalAnimal):
 
 @caught_by('test_a_health_check_reports_the_backend_healthy')
 class ChecksNothing(MinimalAnimal):
-    """Takes the right answer to its look for a failure."""
+    """Reports a healthy backend as unhealthy."""
 
     def _check(self):
         return dataclasses.replace(super()._check(), healthy=False)
@@ -265,7 +265,7 @@ class WaitsInItsList(NoopAnimal):
 
 @caught_by('test_an_instance_that_vanished_is_noticed')
 class TrustsItsMemory(NoopAnimal):
-    """Answers for what it once saw, unless it deleted it itself."""
+    """Returns cached instances, unless it deleted them itself."""
 
     def __init__(self):
         super().__init__()
@@ -288,7 +288,7 @@ class TrustsItsMemory(NoopAnimal):
 
 @caught_by('test_statuses_include_every_requested_instance')
 class TellsOfTwo(MinimalAnimal):
-    """Answers for so many as its backend takes in one request."""
+    """Returns only as many statuses as fit into one request."""
 
     def _statuses(self, amphora_ids):
         return super()._statuses(amphora_ids[:2])
@@ -296,7 +296,7 @@ class TellsOfTwo(MinimalAnimal):
 
 @caught_by('test_statuses_agree_with_a_single_status')
 class TellsLessOfMany(MinimalAnimal):
-    """Does not look at the state where it is asked for many."""
+    """Does not read the state for statuses of many."""
 
     def _statuses(self, amphora_ids):
         found = super()._statuses(amphora_ids).items()
@@ -305,7 +305,7 @@ class TellsLessOfMany(MinimalAnimal):
 
 @caught_by('test_statuses_have_their_time_of_observation')
 class ForgetsWhenItLookedAtMany(MinimalAnimal):
-    """Does not say when it looked where it is asked for many."""
+    """Leaves the time of observation out of statuses of many."""
 
     def _statuses(self, amphora_ids):
         found = super()._statuses(amphora_ids).items()
@@ -314,7 +314,7 @@ class ForgetsWhenItLookedAtMany(MinimalAnimal):
 
 @caught_by('test_each_result_has_a_usable_cursor')
 class GivesNumbersForCursors(MinimalAnimal):
-    """Gives a cursor that it does not take."""
+    """Returns a cursor that it does not accept."""
 
     def _changes(self, since):
         return dataclasses.replace(super()._changes(since), cursor=len(self._amphorae))
@@ -325,7 +325,7 @@ class GivesNumbersForCursors(MinimalAnimal):
 
 @caught_by('test_a_current_cursor_covers_later_builds')
 class GivesACursorOfItsOwnThatTellsNothing(NoopAnimal):
-    """Has a cursor at hand, and nothing to tell since."""
+    """Has a current cursor, but reports no changes since."""
 
     def cursor(self):
         return 'now'
@@ -337,7 +337,7 @@ class GivesACursorOfItsOwnThatTellsNothing(NoopAnimal):
 
 
 class _TellsInShort(MinimalAnimal):
-    """Has a cursor at hand, and tells by id who reached a state."""
+    """Has a current cursor, and lists ids of instances that reached a state."""
 
     def cursor(self):
         return 'now'
@@ -348,7 +348,7 @@ _in_short = caught_by('test_reached_lists_instances_that_reached_a_state_since_a
 
 @_in_short
 class TellsInShortOfAllInWhateverState(_TellsInShort):
-    """Forgets for which state it was asked."""
+    """Ignores the requested state."""
 
     def _reached(self, state, since):
         return {known.id for known in self._list(self.owner)}
@@ -356,7 +356,7 @@ class TellsInShortOfAllInWhateverState(_TellsInShort):
 
 @_in_short
 class TellsInShortOfNobody(_TellsInShort):
-    """Forgets who is there."""
+    """Lists no instances."""
 
     def _reached(self, state, since):
         return set()
@@ -367,7 +367,7 @@ class TellsInShortOfNobody(_TellsInShort):
     'test_a_current_cursor_covers_later_builds',
 )
 class TellsInShortOnceAndThenNothing(GivesACursorOfItsOwnThatTellsNothing):
-    """Leaves to its changes what they do not tell."""
+    """Refers callers to changes that do not report the instance."""
 
     _asked = False
 
@@ -378,7 +378,7 @@ class TellsInShortOnceAndThenNothing(GivesACursorOfItsOwnThatTellsNothing):
 
 @_in_short
 class TellsInShortOfWhatOthersHave(_TellsInShort):
-    """Forgets whose they are."""
+    """Ignores the owner."""
 
     def _reached(self, state, since):
         return {id_ for id_, known in self._amphorae.items() if known.state is state}

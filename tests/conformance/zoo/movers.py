@@ -1,4 +1,4 @@
-"""Animals that suspend, reboot, attach and group in a wrong way."""
+"""Animals with defects in suspend, reboot, ports, groups and validation."""
 
 import contextlib
 import dataclasses
@@ -16,7 +16,7 @@ from tests.conformance.zoo.species import NoopAnimal, caught_by
 
 @caught_by('test_resuming_what_runs_is_refused_as_not_suspended')
 class ResumesWhatRuns(NoopAnimal):
-    """Takes a resume of what runs for done."""
+    """Accepts a resume of a running instance."""
 
     def _resume(self, amphora_id):
         try:
@@ -27,7 +27,7 @@ class ResumesWhatRuns(NoopAnimal):
 
 @caught_by('test_suspending_again_is_a_success')
 class SuspendsOnce(NoopAnimal):
-    """Refuses to suspend what is suspended."""
+    """Refuses to suspend a suspended instance."""
 
     def _suspend(self, amphora_id):
         if self.cloud.status(amphora_id).state == 'suspended':
@@ -71,7 +71,7 @@ class RebuildsUnderAnotherId(NoopAnimal):
 
 @caught_by('test_a_rebuilt_instance_keeps_name_key_and_owner')
 class RebuildsWithoutKey(NoopAnimal):
-    """Forgets in a rebuild with which key an instance was built."""
+    """Loses the build key in a rebuild."""
 
     def __init__(self):
         super().__init__()
@@ -89,7 +89,7 @@ class RebuildsWithoutKey(NoopAnimal):
 
 @caught_by('test_a_console_log_has_no_more_lines_than_were_asked_for')
 class SaysAllItKnows(NoopAnimal):
-    """Gives the whole console, however little is asked for."""
+    """Returns the whole console log, ignoring the requested length."""
 
     def _console_log(self, amphora_id, lines):
         return super()._console_log(amphora_id, None)
@@ -97,18 +97,18 @@ class SaysAllItKnows(NoopAnimal):
 
 @caught_by('test_attaching_a_port_again_is_a_success')
 class AttachesOnce(NoopAnimal):
-    """Refuses to attach a port that hangs there already."""
+    """Refuses to attach a port that is already attached to the instance."""
 
     def _attach_port(self, amphora_id, port_id):
         ports = {address.port_id for address in self.cloud.get(amphora_id).addresses}
         if port_id in ports:
-            raise InstanceStateConflict(f'Cannot attach {port_id}: it hangs there already.')
+            raise InstanceStateConflict(f'Cannot attach {port_id}: it is already attached.')
         return super()._attach_port(amphora_id, port_id)
 
 
 @caught_by('test_a_port_in_use_elsewhere_is_refused')
 class StealsPorts(NoopAnimal):
-    """Takes a port off whoever has it."""
+    """Detaches a port from any instance that has it."""
 
     def _attach_port(self, amphora_id, port_id):
         for other in self.cloud.instances():
@@ -122,7 +122,7 @@ class StealsPorts(NoopAnimal):
     'test_attaching_a_port_again_is_a_success',
 )
 class ForgetsThePort(NoopAnimal):
-    """Does not tell which port it attached."""
+    """Does not return which port it attached."""
 
     def _attach_port(self, amphora_id, port_id):
         return dataclasses.replace(super()._attach_port(amphora_id, port_id), port_id='')
@@ -133,12 +133,12 @@ class ForgetsThePort(NoopAnimal):
     'test_detaching_a_port_again_is_a_success',
 )
 class DetachesOnlyWhatHangs(NoopAnimal):
-    """Takes a detach of what does not hang there for a failure."""
+    """Fails a detach of an unattached port."""
 
     def _detach_port(self, amphora_id, port_id):
         ports = {address.port_id for address in self.cloud.get(amphora_id).addresses}
         if port_id not in ports:
-            raise ResourceNotFoundError(f'Cannot detach {port_id}: it does not hang there.')
+            raise ResourceNotFoundError(f'Cannot detach {port_id}: it is not attached.')
         super()._detach_port(amphora_id, port_id)
 
 
@@ -153,7 +153,7 @@ class HasOnePortForAll(NoopAnimal):
 
 @caught_by('test_an_instance_knows_its_server_group')
 class ForgetsTheGroup(NoopAnimal):
-    """Does not tell in which server group an instance is."""
+    """Does not report the server group of an instance."""
 
     def _get(self, amphora_id):
         return dataclasses.replace(super()._get(amphora_id), server_group_id=None)
@@ -164,18 +164,20 @@ class ForgetsTheGroup(NoopAnimal):
     'test_deleting_an_unknown_server_group_is_a_success',
 )
 class DeletesOnlyGroupsThatAre(NoopAnimal):
-    """Takes a delete of a group that is gone for a failure."""
+    """Fails a delete of a group that is gone."""
 
     def _delete_server_group(self, server_group_id):
         groups = {one.id for one in self.cloud.list_resources(self.owner)}
         if server_group_id not in groups:
-            raise ResourceNotFoundError(f'Cannot delete group {server_group_id}: there is none.')
+            raise ResourceNotFoundError(
+                f'Cannot delete group {server_group_id}: it does not exist.'
+            )
         super()._delete_server_group(server_group_id)
 
 
 @caught_by('test_deleting_a_server_group_leaves_its_members')
 class DeletesTheMembersToo(NoopAnimal):
-    """Deletes with a group all that is in it."""
+    """Deletes the members of a group with the group."""
 
     def _delete_server_group(self, server_group_id):
         for amphora in self.cloud.instances():
@@ -186,7 +188,7 @@ class DeletesTheMembersToo(NoopAnimal):
 
 @caught_by('test_each_resource_listed_has_its_owner')
 class ListsWithoutOwner(NoopAnimal):
-    """Lists ports of which it does not tell who owns them."""
+    """Lists ports without their owner."""
 
     def _list_resources(self, owner):
         return [
@@ -197,7 +199,7 @@ class ListsWithoutOwner(NoopAnimal):
 
 @caught_by('test_no_resource_of_this_site_is_listed_for_another')
 class ListsForEverybody(NoopAnimal):
-    """Lists the resources of all for each."""
+    """Lists the resources of all owners for each owner."""
 
     def _list_resources(self, owner):
         return super()._list_resources(self.owner)
@@ -224,7 +226,7 @@ class LeavesPortsBehind(NoopAnimal):
     'test_a_resource_of_another_owner_is_not_deleted',
 )
 class DeletesForAnybody(NoopAnimal):
-    """Deletes a resource without a look at its owner."""
+    """Deletes a resource without checking its owner."""
 
     def delete_resource(self, resource):
         super().delete_resource(dataclasses.replace(resource, owner=self.owner))
@@ -232,7 +234,7 @@ class DeletesForAnybody(NoopAnimal):
 
 @caught_by('test_an_unknown_flavor_is_refused_as_a_build_would_refuse_it')
 class FindsEveryFlavorValid(NoopAnimal):
-    """Finds valid what it will not build."""
+    """Validates a value that its builds refuse."""
 
     def _validate_flavor(self, flavor):
         return None
@@ -240,15 +242,15 @@ class FindsEveryFlavorValid(NoopAnimal):
 
 @caught_by('test_the_zone_of_an_instance_is_valid')
 class FindsNoZoneValid(NoopAnimal):
-    """Finds invalid where it builds."""
+    """Rejects a value that its builds accept."""
 
     def _validate_zone(self, availability_zone):
-        raise InvalidRequest(f'There is no zone {availability_zone}.')
+        raise InvalidRequest(f'Zone {availability_zone} does not exist.')
 
 
 @caught_by('test_resuming_an_unknown_instance_is_not_found')
 class ResumesAnything(NoopAnimal):
-    """Takes a resume of what does not exist for done."""
+    """Accepts a resume of an unknown instance."""
 
     def _resume(self, amphora_id):
         with contextlib.suppress(InstanceNotFoundError):
@@ -257,7 +259,7 @@ class ResumesAnything(NoopAnimal):
 
 @caught_by('test_rebooting_an_unknown_instance_is_not_found')
 class RebootsAnything(NoopAnimal):
-    """Takes a reboot of what does not exist for done."""
+    """Accepts a reboot of an unknown instance."""
 
     def _reboot(self, amphora_id, hard):
         with contextlib.suppress(InstanceNotFoundError):
@@ -266,7 +268,7 @@ class RebootsAnything(NoopAnimal):
 
 @caught_by('test_rebuilding_an_unknown_instance_is_not_found')
 class RebuildsAnything(NoopAnimal):
-    """Takes a rebuild of what does not exist for done."""
+    """Accepts a rebuild of an unknown instance."""
 
     def _rebuild(self, amphora_id, image_id):
         with contextlib.suppress(InstanceNotFoundError):
@@ -275,7 +277,7 @@ class RebuildsAnything(NoopAnimal):
 
 @caught_by('test_a_console_log_of_an_unknown_instance_is_not_found')
 class HasALogForAnything(NoopAnimal):
-    """Has an empty console for what does not exist."""
+    """Returns an empty console log for an unknown instance."""
 
     def _console_log(self, amphora_id, lines):
         try:
@@ -286,7 +288,7 @@ class HasALogForAnything(NoopAnimal):
 
 @caught_by('test_a_resumed_instance_is_active_again')
 class ResumesNothing(NoopAnimal):
-    """Says that it resumes, and leaves it at that."""
+    """Accepts a resume without an effect."""
 
     def _resume(self, amphora_id):
         if self.cloud.status(amphora_id).state != State.SUSPENDED:
@@ -295,7 +297,7 @@ class ResumesNothing(NoopAnimal):
 
 @caught_by('test_a_detached_port_can_be_attached_elsewhere')
 class DetachesNothing(NoopAnimal):
-    """Says that it detaches, and leaves it at that."""
+    """Accepts a detach without an effect."""
 
     def _detach_port(self, amphora_id, port_id):
         return None
@@ -306,7 +308,7 @@ class DetachesNothing(NoopAnimal):
     'test_a_network_can_be_attached_to_two_instances',
 )
 class ForgetsThePortOfANetwork(NoopAnimal):
-    """Does not tell which port came with a network."""
+    """Does not return the port of an attached network."""
 
     def _attach_network(self, amphora_id, network_id, address):
         attachment = super()._attach_network(amphora_id, network_id, address)
@@ -318,18 +320,18 @@ class ForgetsThePortOfANetwork(NoopAnimal):
     'test_detaching_a_network_again_is_a_success',
 )
 class DetachesOnlyNetworksThatHang(NoopAnimal):
-    """Takes a detach of a network that does not hang there for a failure."""
+    """Fails a detach of an unattached network."""
 
     def _detach_network(self, amphora_id, network_id):
         networks = {address.network_id for address in self.cloud.get(amphora_id).addresses}
         if network_id not in networks:
-            raise ResourceNotFoundError(f'Cannot detach {network_id}: it does not hang there.')
+            raise ResourceNotFoundError(f'Cannot detach {network_id}: it is not attached.')
         super()._detach_network(amphora_id, network_id)
 
 
 @caught_by('test_a_server_group_has_the_name_and_policy_it_was_given')
 class HasOnePolicy(NoopAnimal):
-    """Creates a group with the policy it likes best."""
+    """Creates every group with its own choice of policy."""
 
     def _create_server_group(self, name, policy):
         return super()._create_server_group(name, 'soft-affinity')
@@ -337,7 +339,7 @@ class HasOnePolicy(NoopAnimal):
 
 @caught_by('test_each_server_group_has_an_id_of_its_own')
 class HasOneGroup(NoopAnimal):
-    """Takes each group for the first one."""
+    """Returns the first group for every group."""
 
     def __init__(self):
         super().__init__()
@@ -350,7 +352,7 @@ class HasOneGroup(NoopAnimal):
 
 @caught_by('test_listed_resources_are_distinct')
 class ListsResourcesTwice(NoopAnimal):
-    """Lists the same resources once for each way in which they are this site's."""
+    """Lists the same resource several times."""
 
     def _list_resources(self, owner):
         return [*super()._list_resources(owner)] * 2
@@ -358,7 +360,7 @@ class ListsResourcesTwice(NoopAnimal):
 
 @caught_by('test_a_deleted_resource_is_no_longer_listed')
 class DeletesNoResource(NoopAnimal):
-    """Says that it deletes a resource, and leaves it at that."""
+    """Accepts the delete of a resource without an effect."""
 
     def _delete_resource(self, resource):
         return None
@@ -366,17 +368,17 @@ class DeletesNoResource(NoopAnimal):
 
 @caught_by('test_deleting_a_resource_again_is_a_success')
 class DeletesOnlyResourcesThatAre(NoopAnimal):
-    """Takes a delete of a resource that is gone for a failure."""
+    """Fails a delete of a resource that is gone."""
 
     def _delete_resource(self, resource):
         if resource.id not in {one.id for one in self.cloud.list_resources(self.owner)}:
-            raise ResourceNotFoundError(f'Cannot delete {resource.id}: there is none.')
+            raise ResourceNotFoundError(f'Cannot delete {resource.id}: it does not exist.')
         super()._delete_resource(resource)
 
 
 @caught_by('test_an_unknown_image_is_refused_as_a_build_would_refuse_it')
 class FindsNoImageValid(NoopAnimal):
-    """Finds invalid what it will build."""
+    """Rejects a value that its builds accept."""
 
     def _validate_image(self, image_id):
-        raise InvalidRequest(f'There is no image {image_id}.')
+        raise InvalidRequest(f'Image {image_id} does not exist.')

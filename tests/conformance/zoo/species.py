@@ -1,4 +1,4 @@
-"""What all animals of the zoo have in common."""
+"""Base classes and registry of the wrong drivers of the zoo."""
 
 import dataclasses
 import uuid
@@ -17,7 +17,7 @@ LATENCIES = {
     'rebuild_s': 40,
 }
 
-#: Every animal, with the behaviours that catch it: these, all of them, no others.
+#: Every animal, with exactly the behaviours that catch it.
 ZOO = {}
 
 
@@ -32,21 +32,21 @@ def caught_by(*behaviours):
 
 
 class MinimalAnimal(MinimalDriver):
-    """Right but for one thing, and with the fewest of abilities."""
+    """Correct except for one defect; has the fewest abilities."""
 
     def __init__(self):
         super().__init__()
         self.clock = VirtualClock()
 
     def build_anyway(self, request):
-        """Build without a look whether there is an instance with the key."""
+        """Build without checking if an instance has the key."""
         key = f'{request.build_key}-{uuid.uuid4().hex}'
         amphora_id = super()._build(dataclasses.replace(request, build_key=key))
         self.change(amphora_id, build_key=request.build_key)
         return amphora_id
 
     def with_key(self, request):
-        """Return the record of the instance that a build may find under its key."""
+        """Return the record of the instance with the key of a build, or None."""
         built = (request.owner, request.build_key)
         records = list(self._amphorae.values())
         return next((one for one in records if (one.owner, one.build_key) == built), None)
@@ -59,7 +59,7 @@ class MinimalAnimal(MinimalDriver):
 
 
 class NoopAnimal(NoopDriver):
-    """Right but for one thing; has all abilities, takes its time, and can fail."""
+    """Correct except for one defect; has all abilities, latencies and faults."""
 
     cloud_options = LATENCIES
 
