@@ -61,7 +61,7 @@ def layers():
         picture.box(20, y, 440, 48, title, line, fill=fill)
         if i:
             picture.arrow([(240, y - 13), (240, y - 1)])
-    picture.box(520, 132, 140, 110, 'watcher', 'one question', 'serves all', 'who wait')
+    picture.box(520, 132, 140, 110, 'watcher', 'one request', 'serves all', 'waiters')
     picture.arrow([(520, 217), (461, 217)])
     picture.arrow([(590, 132), (590, 95), (461, 95)])
     picture.save('layers.svg')

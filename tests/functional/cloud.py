@@ -1,7 +1,7 @@
 """The real OpenStack that functional tests run on.
 
-It lives where KILN_CLOUD_HOME says (see tools/devcloud). The first test that asks for
-it starts it, unless it runs already; who started it ends it, when the tests are over.
+Its folder is KILN_CLOUD_HOME (see tools/devcloud). The first test that needs the cloud
+starts it, unless it runs already; the process that started it stops it after the tests.
 A cloud that cannot start is a failure, never a skipped test.
 """
 
@@ -68,7 +68,7 @@ def clean_cloud(*services: str) -> Cloud:
     cloud = Cloud(default_home())
     _claim(cloud)
     cloud.run('up')
-    # In this order: a service that comes anew makes a new snapshot.
+    # In this order: adding a service makes a new snapshot.
     cloud.run('reset')
     if services:
         cloud.run('up', '--with', ','.join(services))

@@ -1,8 +1,8 @@
 """The real container engines that functional tests run on.
 
-They live where KILN_ENGINE_HOME says (see tools/devengine). The first test that asks
-for one starts it, unless it runs already; who started it ends it, when the tests are
-over. An engine that cannot start is a failure, never a skipped test.
+Their folder is KILN_ENGINE_HOME (see tools/devengine). The first test that needs an engine
+starts it, unless it runs already; the process that started it stops it after the tests.
+An engine that cannot start is a failure, never a skipped test.
 """
 
 import atexit

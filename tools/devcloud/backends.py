@@ -56,7 +56,7 @@ class Database:
             self.query(f'create database if not exists `{name}` character set utf8mb3')
 
     def start(self, supervisor: Supervisor) -> None:
-        """Start the server, on a data folder made for it when there is none."""
+        """Start the server; create its data folder if it does not exist."""
         data = self._place.data / 'mysql'
         user = 'root' if os.geteuid() == 0 else os.environ['USER']
         if not data.is_dir():
@@ -135,7 +135,7 @@ def _rabbit_environment(place: Place, folder: pathlib.Path) -> dict[str, str]:
         'RABBITMQ_MNESIA_BASE': str(folder / 'mnesia'),
         'RABBITMQ_PID_FILE': str(folder / 'own.pid'),
         'RABBITMQ_DIST_PORT': str(place.port('rabbit_peers')),
-        # Idle schedulers of Erlang spin by default, and there is no core to spare.
+        # Idle schedulers of Erlang spin by default, which would occupy a core.
         'RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS': '+S 2:2 +sbwt none +sbwtdcpu none '
         '+sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}',
         'ERL_EPMD_ADDRESS': HOST,

@@ -20,7 +20,7 @@ def clouds(place: Place) -> dict[str, Any]:
         name: {'username': user, 'project_name': project, 'project_domain_name': 'Default'}
         for name, (user, project) in PEOPLE.items()
     }
-    # Ironic refuses whoever speaks for a project.
+    # Ironic refuses tokens that are scoped to a project.
     entries['kiln-system'] = {'username': 'admin', 'system_scope': 'all'}
     return {
         name: {

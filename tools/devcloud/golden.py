@@ -2,7 +2,7 @@
 
 The snapshot is a copy of each table that has rows, beside the tables themselves. A
 reset compares checksums and writes back, in one transaction, the tables that differ;
-so it takes as long as the difference is large, and no service has to be started anew.
+so its duration depends on the size of the difference, and no service is restarted.
 """
 
 import pathlib
@@ -89,7 +89,7 @@ class Golden:
     def _changed(self, live: Sequence[str]) -> list[str]:
         golden = self._checksums(self._tables(PREFIX))
         if not golden:
-            raise CloudError('there is no snapshot; take one while the cloud is up')
+            raise CloudError('no snapshot found; take one while the cloud is up')
         now = self._checksums(live)
         return [table for table in live if now[table] != golden.get(PREFIX + table, 0)]
 

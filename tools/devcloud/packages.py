@@ -166,7 +166,7 @@ def identity(requirement: str) -> str:
 def _interpreter() -> str:
     chosen = os.environ.get('KILN_CLOUD_PYTHON') or os.path.realpath(sys.executable)
     if shutil.which(chosen) is None:
-        raise CloudError(f'KILN_CLOUD_PYTHON names {chosen!r}, which is no program')
+        raise CloudError(f'KILN_CLOUD_PYTHON names {chosen!r}, which is not a program')
     return chosen
 
 

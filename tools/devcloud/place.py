@@ -54,7 +54,7 @@ class Place:
 
     @property
     def etc(self) -> pathlib.Path:
-        """Configuration; written anew at each start."""
+        """Configuration, rewritten at each start."""
         return self.home / 'etc'
 
     @property

@@ -44,7 +44,7 @@ class Process:
     ready_text: str = ''  # in its log, from this start on
 
     def digest(self) -> str:
-        """Return what changes when the process must be started anew."""
+        """Return a digest that changes when the process must be restarted."""
         digest = hashlib.sha256(repr((self.command, sorted(self.environment.items()))).encode())
         for path in self.config:
             digest.update(path.read_bytes() if path.exists() else b'')

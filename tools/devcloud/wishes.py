@@ -24,7 +24,7 @@ class Wishes:
 
     @classmethod
     def load(cls, path: pathlib.Path) -> 'Wishes':
-        """Read what the last `up` was asked for; nothing when there was none."""
+        """Read what the last `up` was started with; empty if `up` has not run."""
         if not path.exists():
             return cls()
         text = json.loads(path.read_text())

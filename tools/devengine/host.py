@@ -1,9 +1,9 @@
 """What engines change on the machine, and how it is put back.
 
-An engine turns on forwarding, has the firewall drop what it does not know, and adds
-rules and bridges; and a dozen systemds in containers need more inotify instances than
-a user usually has. Each takes its own away when it ends; the last one also puts back
-what it found. Who is up is noted in one folder for the whole machine.
+An engine turns on forwarding, makes the firewall drop unknown traffic, and adds rules and
+bridges; and a dozen systemds in containers need more inotify instances than a user usually
+has. Each engine removes its own rules and bridges when it stops; the last one also restores
+the previous settings. Running engines are recorded in one folder for the whole machine.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ def _run(*command: str, check: bool = True) -> str:
 
 @contextlib.contextmanager
 def _notes() -> Iterator[dict[str, object]]:
-    """Hold the notes: what was before the first engine, and who is up."""
+    """Hold the notes: settings from before the first engine, and the running engines."""
     NOTES.mkdir(parents=True, exist_ok=True)
     with (NOTES / 'lock').open('w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -136,7 +136,7 @@ def _free_number(first: int, taken: set[object]) -> int:
         own = [ipaddress.ip_network(text) for text in (networks.subnet, networks.pool)]
         if number not in taken and not any(one.overlaps(other) for one in own for other in used):
             return number
-    raise EngineError('there is no free network left for another engine')
+    raise EngineError('no free network is left for another engine')
 
 
 def _bridges(networks: Networks) -> list[str]:

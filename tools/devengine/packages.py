@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from .errors import EngineError
 
-# There is no registry to fetch images from; a static shell is enough to make one.
+# Images cannot be fetched without a registry; one is made from a static shell.
 _SHELL = {'busybox': 'busybox-static'}
 #: What to look for, and the Debian package that has it.
 DOCKER = {**_SHELL, 'dockerd': 'docker.io', 'iptables': 'iptables', 'ip': 'iproute2'}

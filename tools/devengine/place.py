@@ -49,7 +49,7 @@ class Place:
 
     @property
     def etc(self) -> pathlib.Path:
-        """Configuration; written anew at each start."""
+        """Configuration, rewritten at each start."""
         return self.root / 'etc'
 
     @property

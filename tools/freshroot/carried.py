@@ -99,7 +99,7 @@ def _configurations(paths: Iterable[pathlib.Path]) -> list[configparser.RawConfi
         try:
             one.read(path)
         except configparser.Error:
-            continue  # resolv.conf is none; and of its own pip itself will complain
+            continue  # not INI (resolv.conf), or a broken pip.conf, which pip itself reports
         found.append(one)
     return found
 

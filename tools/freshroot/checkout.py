@@ -11,7 +11,7 @@ from .errors import FreshrootError
 
 
 def git(repository: pathlib.Path, *words: str | pathlib.Path) -> str:
-    """Run git on the repository, whoever owns it, and return what it prints."""
+    """Run git on the repository, even if another user owns it, and return its output."""
     with tempfile.NamedTemporaryFile('w', suffix='.gitconfig') as configuration:
         # An option or variable would not reach the other end of a clone.
         configuration.write('[safe]\n\tdirectory = *\n')

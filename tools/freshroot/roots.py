@@ -36,7 +36,7 @@ def digest(suite: str, packages: Iterable[str] = PACKAGES) -> str:
 
 @contextlib.contextmanager
 def cached(place: Place, suite: str, say: Callable[[str], None]) -> Iterator[pathlib.Path]:
-    """Hold the root of a suite, which nobody may change; make it where there is none."""
+    """Hold the read-only root of a suite; make it if it does not exist."""
     folder = place.roots / f'{suite}-{digest(suite)}'
     root = folder / 'root'
     if root.exists():
@@ -69,7 +69,7 @@ def clean(place: Place) -> None:
 
 
 def make(suite: str, root: pathlib.Path) -> None:
-    """Make a root; there is none until it is whole."""
+    """Make a root; it appears under its name only when it is complete."""
     if shutil.which('mmdebstrap') is None:
         raise FreshrootError('mmdebstrap is missing: apt-get install mmdebstrap')
     part = root.with_name('part')

@@ -98,8 +98,8 @@ class _Inside:
         try:
             kernel.mount('overlay', self._root, 'overlay', options=layers)
         except OSError:
-            # A folder that is an overlay itself can be no upper layer, as in a container.
-            self._say(f'{self._order.suite}: copying the root, for overlays cannot be had here')
+            # A folder on an overlay, as in a container, cannot be an upper layer.
+            self._say(f'{self._order.suite}: copying the root, because overlays do not work here')
             subprocess.run(
                 ['cp', '-a', '--reflink=auto', f'{self._cached}/.', self._root], check=True
             )

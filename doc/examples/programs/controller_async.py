@@ -46,7 +46,7 @@ async def main(path: str) -> None:
         while True:
             try:
                 pause_s = await settle(compute, wanted)
-            # Listing, and to be refused at once, are no reasons to end either.
+            # A failed list, or an immediate refusal, does not end the loop either.
             except AmphoraComputeError as error:
                 pause_s = how_long(error)
             if not pause_s:

@@ -38,7 +38,7 @@ class Life(unittest.TestCase):
         home = self.enterContext(tempfile.TemporaryDirectory(prefix='kiln-engine-'))
         self.engine = Engine(Place(pathlib.Path(home), self.kind))
         self.addCleanup(self.engine.down, wipe=True)
-        # Others may come and go meanwhile: what is theirs is none of our business.
+        # Other engines can start and stop meanwhile: only look at what belongs to this one.
         self.own = (self.engine.place.bridge, str(home))
 
     def work(self):

@@ -91,7 +91,7 @@ class FreshRootTest(unittest.TestCase):
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            # Whoever runs the tests in the background has it ignored by all that they start.
+            # A shell that runs the tests in the background makes their children ignore SIGINT.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         for stream in (process.stdin, process.stdout):

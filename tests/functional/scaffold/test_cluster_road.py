@@ -6,8 +6,8 @@ import unittest
 
 from tests.functional.scaffold.follower import author
 
-#: Of computing, as much as the whole road may take once kiln is installed: that much is the
-#: same on a busy machine.
+#: CPU time that the whole road may take once kiln is installed; a busy machine does not
+#: change it.
 MINUTE_S = 60.0
 
 

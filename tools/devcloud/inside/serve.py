@@ -14,10 +14,10 @@ arguments = sys.argv[5:]
 
 
 class FirstAlone:
-    """An application of which no request is served beside its first with a token.
+    """WSGI application that serves its first request with a token alone.
 
-    Neutron reads its policy then, and to whoever asks meanwhile it denies that
-    there is any network.
+    Neutron reads its policy during that request, and reports to concurrent requests
+    that no network exists.
     """
 
     def __init__(self, application):

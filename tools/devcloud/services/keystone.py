@@ -1,4 +1,4 @@
-"""Keystone: who may do what, and where everything is."""
+"""Keystone: users, roles and the service catalog."""
 
 import pathlib
 from collections.abc import Mapping

@@ -9,10 +9,10 @@ from neutron_lib.plugins.ml2 import api
 
 
 class KilnMechanismDriver(api.MechanismDriver):
-    """Binds to the first segment there is."""
+    """Binds to the first segment."""
 
     def initialize(self):
-        """Do nothing: there is no agent to speak to."""
+        """Do nothing: this mechanism has no agent."""
 
     @property
     def connectivity(self):
