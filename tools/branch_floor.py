@@ -1,4 +1,4 @@
-"""Ends badly where too few branches are covered: lines alone hide them.
+"""Coverage gate: fails if too few branches are covered.
 
 Reads what ``coverage json -o -`` prints; takes the floor in per cent.
 """

@@ -1,8 +1,8 @@
-"""Writes CHANGELOG.rst from the release notes.
+"""Generator of CHANGELOG.rst from the release notes.
 
 Needs no history: notes of a release are in ``releasenotes/<version>/``, and those of the
 next one in ``releasenotes/notes/``, where ``reno new`` puts them. With ``--check`` nothing is
-written, and an old page is an error.
+written, and an outdated file is an error.
 """
 
 import configparser
@@ -72,7 +72,7 @@ def release(title: str, folder: pathlib.Path) -> str:
 
 
 def changelog(root: pathlib.Path) -> str:
-    """Return the whole page, the newest release first."""
+    """Return the whole file, the newest release first."""
     metadata = configparser.ConfigParser()
     metadata.read(root / 'setup.cfg', encoding='utf-8')
     coming = metadata['metadata']['version'].partition('.dev')[0]
@@ -88,7 +88,7 @@ def changelog(root: pathlib.Path) -> str:
 
 
 def main(args: list[str]) -> str | int:
-    """Write or check the page; return the exit status."""
+    """Write or check the file; return the exit status."""
     page = ROOT / 'CHANGELOG.rst'
     try:
         text = changelog(ROOT)

@@ -1,4 +1,4 @@
-"""What the command lines of the tools have in common."""
+"""Helpers shared by the command lines of the tools."""
 
 import contextlib
 import fcntl
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 def default_home(
     variable: str, name: str, environ: Mapping[str, str] = os.environ, *, cached: bool = False
 ) -> pathlib.Path:
-    """Return the folder that a variable names, or one among the user's state or cache."""
+    """Return the folder that a variable names, or one in the user's state or cache."""
     kind, usual = ('CACHE', '~/.cache') if cached else ('STATE', '~/.local/state')
     among = environ.get(f'XDG_{kind}_HOME') or os.path.expanduser(usual)
     return pathlib.Path(environ.get(variable) or f'{among}/{name}').absolute()
@@ -25,7 +25,7 @@ def folder(text: str) -> pathlib.Path:
 
 @contextlib.contextmanager
 def alone(home: pathlib.Path) -> Iterator[None]:
-    """Keep two commands from changing what lives in a folder at a time."""
+    """Lock a folder against changes by a second command."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / 'lock').open('w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -33,7 +33,7 @@ def alone(home: pathlib.Path) -> Iterator[None]:
 
 
 def stopwatch() -> Callable[[str], None]:
-    """Return what tells people how far it has come, and since when."""
+    """Return a function that prints progress with the elapsed time."""
     began = time.monotonic()
 
     def say(text: str) -> None:

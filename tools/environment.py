@@ -1,4 +1,4 @@
-"""Makes .venv, or adds to it, and says meanwhile what it does.
+"""Set-up of .venv, with progress messages.
 
 python3 -m tools.environment .venv clusters    # kiln, from this tree, with an extra
 python3 -m tools.environment .venv -r FILE     # what a file asks for
@@ -26,7 +26,7 @@ class SetUpError(Exception):
 
 
 def make(folder: pathlib.Path) -> None:
-    """Make the environment; what an interrupted run left of one is thrown away."""
+    """Make the environment; remains of an interrupted run are removed."""
     made = subprocess.run(
         [sys.executable, '-m', 'venv', '--clear', str(folder)],
         stdout=subprocess.PIPE,
@@ -41,13 +41,13 @@ def make(folder: pathlib.Path) -> None:
 
 
 def complete(folder: pathlib.Path) -> bool:
-    """Tell whether there is an environment that pip can install into."""
+    """Return True if pip can install into the environment."""
     # pip comes last.
     return (folder / 'bin' / 'pip').exists()
 
 
 def install(folder: pathlib.Path, wanted: list[str], say: Callable[[str], None]) -> None:
-    """Have pip install what is wanted, and say how many packages that are."""
+    """Install the requirements with pip, and print the number of packages."""
     heard = []
     with subprocess.Popen(
         [str(folder / 'bin' / 'python'), '-u', *PIP, *wanted],
@@ -65,7 +65,7 @@ def install(folder: pathlib.Path, wanted: list[str], say: Callable[[str], None])
 
 
 def main(args: list[str]) -> str | int:
-    """Make what is missing; return the exit status."""
+    """Install everything that is missing; return the exit status."""
     folder, asked = pathlib.Path(args[0]), args[1:]
     say = stopwatch()
     try:

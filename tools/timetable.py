@@ -1,10 +1,10 @@
-"""Say where the time of CI went: its steps, and the suites of its tests.
+"""Timetable of a CI run: its steps, and the suites of its tests.
 
     python -m tools.timetable FILE NOW_S
 
 FILE has a line for each step that begins, written by ``.ci/run``, and one for each test,
 written by ``tests/conftest.py``. The CPU time is that of processes that were waited for:
-what servers compute that outlive a test is in none of the suites.
+suites leave out servers that outlive a test.
 """
 
 import sys
@@ -12,20 +12,20 @@ from collections.abc import Iterable, Iterator
 
 #: A folder each of whose folders is a suite; elsewhere each is one that stands in tests.
 DEEP = 'tests/functional/'
-#: What a lane says when it has come to its end.
+#: The last entry of a lane.
 OVER = 'over'
 HEAD = '{:>7} {:>7} {:>6}  {}'
 ROW = '{:7.0f} {:7.0f} {:>6}  {}'
 
 
 def suite_of(test: str) -> str:
-    """Return the folder whose tests are counted together with one."""
+    """Return the folder whose tests are counted together."""
     folders = test.split('::')[0].split('/')
     return '/'.join(folders[: 3 if test.startswith(DEEP) else 2])
 
 
 def table(lines: Iterable[str], now_s: float) -> Iterator[str]:
-    """Add up what was noted; a step lasts until the next one of its lane, or until now."""
+    """Add up the entries; a step lasts until the next one of its lane, or until now."""
     suites: dict[str, list[float]] = {}
     lanes: dict[str, list[tuple[float, float, str]]] = {}
     for line in lines:

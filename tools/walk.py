@@ -1,4 +1,4 @@
-"""A walk through kiln: how many calls, files and moves between files one job takes.
+"""Call counts of a walk through kiln: calls, files, moves between files.
 
 ``python -m tools.walk`` builds a machine on the simulated cloud, then creates a cluster of two
 nodes there, and prints a line for each. A move is a call from one file of kiln to another.
@@ -98,7 +98,7 @@ def create() -> Walk:
 
 
 def main() -> None:
-    """Walk both ways, and print what each took."""
+    """Run both walks, and print their counts."""
     print(f'one build:             {build()}')
     print(f'a cluster of two nodes: {create()}')
 

@@ -4,5 +4,5 @@
 
 A service is a description (``services/``): its packages, databases, files and
 processes. ``cloud.py`` is the one engine that installs, configures, starts and
-resets what the descriptions say.
+resets the described services.
 """

@@ -13,7 +13,7 @@ from .place import HOST, Place
 from .processes import Process, Supervisor, listens, until
 from .settings import write
 
-# Seconds of a machine that may be busy with everything else; a death is noticed at once.
+# Seconds, enough for a busy machine; the death of a process is noticed at once.
 READY_S = 300.0
 BACKENDS = frozenset({'rabbit', 'epmd', 'mariadb', 'memcached'})
 
@@ -30,9 +30,9 @@ class Database:
         self._client = ('mariadb', '--no-defaults', '-uroot', f'--socket={place.socket}')
 
     def query(self, sql: str) -> list[list[str]]:
-        """Run statements in one session; return the rows of their answers."""
+        """Run statements in one session; return the rows of their results."""
         if not self._place.socket.exists():
-            # Its client need not be installed before the first start.
+            # Its client might not be installed before the first start.
             raise CloudError('mariadb does not run: "up" starts it')
         done = subprocess.run(
             [*self._client, '--batch', '--skip-column-names'],
@@ -47,11 +47,11 @@ class Database:
         return [line.split('\t') for line in done.stdout.splitlines()]
 
     def count(self, sql: str) -> int:
-        """Return the number that a query answers."""
+        """Return the number that a query returns."""
         return int(self.query(sql)[0][0])
 
     def create(self, names: Iterable[str]) -> None:
-        """Make the databases that are not there."""
+        """Create the missing databases."""
         for name in names:
             self.query(f'create database if not exists `{name}` character set utf8mb3')
 
@@ -60,7 +60,7 @@ class Database:
         data = self._place.data / 'mysql'
         user = 'root' if os.geteuid() == 0 else os.environ['USER']
         if not data.is_dir():
-            # What is interrupted must not be taken for a database later.
+            # An interrupted set-up must not be taken for a database later.
             fresh = data.with_name('mysql.new')
             shutil.rmtree(fresh, ignore_errors=True)
             packages.run(
@@ -79,7 +79,7 @@ class Database:
             *('/usr/sbin/mariadbd', '--no-defaults', f'--user={user}', f'--datadir={data}'),
             *(f'--socket={self._place.socket}', '--skip-networking', '--skip-name-resolve'),
             f'--pid-file={self._place.run / "mariadb.own"}',
-            # Nothing here must survive a loss of power, so nothing waits for the disk.
+            # The data need not survive a loss of power, so nothing waits for the disk.
             *('--innodb-flush-log-at-trx-commit=0', '--innodb-doublewrite=0'),
             *('--innodb-flush-method=O_DIRECT_NO_FSYNC', '--skip-log-bin'),
             *('--innodb-buffer-pool-size=512M', '--innodb-log-file-size=128M'),
@@ -154,7 +154,7 @@ def start_memcached(place: Place, supervisor: Supervisor) -> None:
 
 
 def flush_memcached(place: Place) -> None:
-    """Forget all that is cached."""
+    """Clear the cache."""
     with socket.create_connection((HOST, place.port('memcached')), timeout=5) as connection:
         connection.sendall(b'flush_all\r\n')
         connection.recv(64)

@@ -1,4 +1,4 @@
-"""What clients need to know of a cloud."""
+"""Client configuration of a cloud: clouds.yaml and shell variables."""
 
 import json
 import shlex
@@ -6,7 +6,7 @@ from typing import Any
 
 from .place import PASSWORD, REGION, Place
 
-# The names in clouds.yaml, and whom each stands for: user and project.
+# The names in clouds.yaml, each with its user and project.
 PEOPLE = {
     'kiln': ('admin', 'admin'),
     'kiln-user': ('demo', 'demo'),
@@ -42,7 +42,7 @@ def clouds_yaml(place: Place) -> str:
 
 
 def exports(place: Place) -> str:
-    """Return what a shell evaluates to use the cloud."""
+    """Return the shell commands that select the cloud."""
     values = {
         'KILN_CLOUD_HOME': str(place.home),
         'OS_CLIENT_CONFIG_FILE': str(place.clouds_yaml),

@@ -1,4 +1,4 @@
-"""The engine: it installs, starts, resets and ends what the descriptions say."""
+"""Engine of the cloud: installs, starts, resets and stops the described services."""
 
 import concurrent.futures
 import functools
@@ -29,7 +29,7 @@ def in_parallel(calls: Iterable[Callable[[], object]]) -> None:
 
 
 def answers(url: str) -> bool:
-    """Tell whether a service behind an address does its work, as far as it lets us see."""
+    """Return True if the service behind an address works, as far as can be seen."""
     try:
         with urllib.request.urlopen(url, timeout=20):
             return True
@@ -53,7 +53,7 @@ class Cloud:
         self.supervisor = Supervisor(place)
 
     def up(self) -> None:
-        """Bring up what is not up yet; return once all of it does its work."""
+        """Start everything that is not running; return once all of it works."""
         done_before = self._done()
         self._install()
         in_parallel(
@@ -80,7 +80,7 @@ class Cloud:
             in_parallel(functools.partial(self.supervisor.stop, name) for name in wave)
 
     def wipe(self) -> None:
-        """Forget everything but the virtual environments."""
+        """Delete everything but the virtual environments."""
         self.down()
         place = self._place
         for folder in (place.data, place.etc, place.log, place.run, place.plugins):
@@ -141,7 +141,7 @@ class Cloud:
             write(target, source.read_text())
 
     def _make_schema(self, service: Service) -> None:
-        # Not all of these may be repeated, so each counts for itself.
+        # Not all of these can be repeated, so each is recorded separately.
         steps = {f'schema {service.name} {n}': step for n, step in enumerate(service.schema())}
         if missing := steps.keys() - self._done():
             for step in sorted(missing):

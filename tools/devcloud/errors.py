@@ -6,7 +6,7 @@ TAIL_LINES = 15
 
 
 class CloudError(Exception):
-    """Something did not work; says which part, and shows the end of its log."""
+    """A part of the cloud failed; the text names it and has the end of its log."""
 
     def __init__(self, message: str, log: pathlib.Path | None = None):
         super().__init__(message)
@@ -21,7 +21,7 @@ class CloudError(Exception):
 
 
 def last_lines(path: pathlib.Path, count: int) -> list[str]:
-    """Return the last lines of a log that may be large."""
+    """Return the last lines of a log that can be large."""
     with path.open('rb') as log:
         log.seek(0, 2)
         log.seek(max(0, log.tell() - 400 * count))

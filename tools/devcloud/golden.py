@@ -19,7 +19,7 @@ PREFIX = 'golden_'
 # A request under way writes after the reset: a pass that finds nothing ends it.
 PASSES = 10
 PAUSE_S = 0.2
-# MariaDB's words for a row that somebody else holds: deadlock and time-out.
+# MariaDB's errors for a row that another session holds: deadlock and time-out.
 LOCKED = ('ERROR 1213', 'ERROR 1205')
 
 
@@ -32,7 +32,7 @@ class Golden:
         self._services = services
 
     def take(self) -> None:
-        """Copy all tables and stored files; the snapshot before is forgotten."""
+        """Copy all tables and stored files; the previous snapshot is deleted."""
         statements = []
         for name in self._databases():
             golden = _quote(PREFIX + name)
@@ -58,7 +58,7 @@ class Golden:
             for folder in self._folders():
                 _mirror(self._place.golden / folder.relative_to(self._place.data), folder)
             flush_memcached(self._place)
-            # Nova's hosts look at its time to learn that their guests have changed.
+            # Nova's hosts check its time to notice that their guests have changed.
             (self._place.data / 'reset').touch()
             time.sleep(PAUSE_S)
         raise CloudError(f'somebody keeps writing to {", ".join(changed)}')
@@ -74,7 +74,7 @@ class Golden:
         return [folder for service in self._services for folder in service.stored()]
 
     def _live(self) -> list[str]:
-        """Return the tables that a reset is about."""
+        """Return the tables that a reset restores."""
         living = {table for service in self._services for table in service.living_tables}
         return [table for table in self._tables('') if table not in living]
 
@@ -94,7 +94,7 @@ class Golden:
         return [table for table in live if now[table] != golden.get(PREFIX + table, 0)]
 
     def _checksums(self, tables: Sequence[str]) -> dict[str, int]:
-        """Return a number for each table that tells its rows; 0 when it has none."""
+        """Return a checksum for each table; 0 if it has no rows."""
         if not tables:
             return {}
         rows = self._database.query(f'checksum table {", ".join(map(_quote, tables))}')
@@ -110,7 +110,7 @@ class Golden:
         try:
             self._database.query('\n'.join([*statements, 'commit;']))
         except CloudError as error:
-            # Somebody still holds a row: nothing was written, the next pass will.
+            # Another session still holds a row: nothing was written, the next pass will.
             if not any(code in str(error) for code in LOCKED):
                 raise
 
@@ -124,7 +124,7 @@ def _fill(target: str, source: str) -> str:
 
 
 def _mirror(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Make a folder equal to another; what is there already is not copied again."""
+    """Make a folder equal to another; existing files are not copied again."""
     target.mkdir(parents=True, exist_ok=True)
     wanted = {path.name for path in source.iterdir()}
     for path in target.iterdir():

@@ -1,4 +1,4 @@
-"""What the cloud is made of: Debian packages and virtual environments."""
+"""Software of the cloud: Debian packages and virtual environments."""
 
 import hashlib
 import os
@@ -20,7 +20,7 @@ DEBIAN = {
     '/usr/sbin/mariadbd': 'mariadb-server',
     '/usr/lib/rabbitmq/bin/rabbitmq-server': 'rabbitmq-server',
     '/usr/bin/memcached': 'memcached',
-    # Debian's Python comes without what a virtual environment needs.
+    # Debian's Python lacks the packages that a virtual environment needs.
     f'{os.path.dirname(os.__file__)}/ensurepip/__init__.py': 'python3-venv',
 }
 POLICY = pathlib.Path('/usr/sbin/policy-rc.d')
@@ -56,7 +56,7 @@ def debian_packages(exists: Callable[[str], bool] = os.path.exists) -> list[str]
 
 
 def install_debian(place: Place) -> None:
-    """Install what is missing of the three servers, and of Python itself."""
+    """Install the missing packages of the three servers, and of Python itself."""
     absent = debian_packages()
     if not absent:
         return
@@ -76,7 +76,7 @@ def install_debian(place: Place) -> None:
             'install',
             '-y',
             '-q',
-            # Somebody else may be installing too.
+            # Another process can be installing too.
             '-o',
             'DPkg::Lock::Timeout=600',
             '--no-install-recommends',
@@ -89,7 +89,7 @@ def install_debian(place: Place) -> None:
 
 
 class Venv:
-    """A virtual environment that grows as more is asked of it, and never shrinks."""
+    """A virtual environment that grows with its requirements, and never shrinks."""
 
     def __init__(self, place: Place, name: str):
         self._place = place
@@ -105,7 +105,7 @@ class Venv:
     def script(self, name: str) -> tuple[str, str]:
         """Return the command of a console script.
 
-        Its first line may name the interpreter of the folder it was copied from.
+        Its first line can name the interpreter of the folder it was copied from.
         """
         return str(self.python), str(self.path / 'bin' / name)
 
@@ -114,7 +114,7 @@ class Venv:
         return self.path / 'etc' / name
 
     def install(self, requirements: Iterable[str]) -> None:
-        """Install what is not there yet, at the versions of constraints.txt."""
+        """Install missing requirements, at the versions of constraints.txt."""
         have = self._stamped() if self.python.exists() else set()
         needed = missing(requirements, have)
         if not needed:
@@ -127,7 +127,7 @@ class Venv:
     def _pip(self, requirements: Sequence[str]) -> None:
         words: list[str] = []
         for requirement in requirements:
-            # A folder is under work: its code must be read from where it is edited.
+            # A folder is under development: its code must be read from where it is edited.
             words += ['-e', requirement] if os.path.isdir(requirement) else [requirement]
         run(
             self._place,
@@ -149,12 +149,12 @@ def missing(requirements: Iterable[str], have: Collection[str]) -> list[str]:
 
 
 def versions() -> str:
-    """Return what changes when any version does."""
+    """Return a digest that changes with any version."""
     return hashlib.sha256(CONSTRAINTS.read_bytes()).hexdigest()[:16]
 
 
 def identity(requirement: str) -> str:
-    """Return what changes when a requirement must be installed again."""
+    """Return an identity that changes when the requirement must be installed again."""
     digest = hashlib.sha256(versions().encode())
     for name in ('setup.cfg', 'pyproject.toml'):
         metadata = pathlib.Path(requirement, name)
@@ -171,7 +171,7 @@ def _interpreter() -> str:
 
 
 def install_plugins(place: Place, venv: Venv) -> None:
-    """Put our plugins where Nova and Neutron look for theirs."""
+    """Install the plugins where Nova and Neutron look for theirs."""
     metadata = place.plugins / 'kiln_devcloud-1.dist-info'
     metadata.mkdir(parents=True, exist_ok=True)
     (metadata / 'METADATA').write_text('Metadata-Version: 2.1\nName: kiln-devcloud\nVersion: 1\n')

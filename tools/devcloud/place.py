@@ -1,4 +1,4 @@
-"""Where a cloud lives: its folders, its ports, its names and its password."""
+"""Location of a cloud: its folders, ports, names and password."""
 
 import dataclasses
 import os
@@ -13,7 +13,7 @@ HOST = '127.0.0.1'
 PASSWORD = 'kiln'
 REGION = 'RegionOne'
 
-# The ports everybody knows; a cloud adds its base port to each.
+# The well-known ports; a cloud adds its base port to each.
 PORTS = {
     'epmd': 4369,
     'heat': 8004,
@@ -32,18 +32,18 @@ PORTS = {
 }
 # A socket's path must fit in 108 bytes, and the longest of ours adds 16.
 LONGEST_HOME = 88
-# What the caller's shell says must not change what the cloud does.
+# Variables of the caller's shell must not change the cloud's behaviour.
 FOREIGN = ('PYTHONDONTWRITEBYTECODE', 'PYTHONHOME', 'PYTHONPATH', 'VIRTUAL_ENV')
 
 
 def default_home(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
-    """Return the folder that KILN_CLOUD_HOME names, or one among the user's state."""
+    """Return the folder that KILN_CLOUD_HOME names, or one in the user's state."""
     return command.default_home('KILN_CLOUD_HOME', 'kiln-devcloud', environ)
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """The folders and ports of one cloud; several may live side by side."""
+    """The folders and ports of one cloud; several can exist side by side."""
 
     home: pathlib.Path
     base_port: int
@@ -69,12 +69,12 @@ class Place:
 
     @property
     def data(self) -> pathlib.Path:
-        """Databases, images, keys: what is lost by a wipe."""
+        """Databases, images, keys: all that a wipe deletes."""
         return self.home / 'data'
 
     @property
     def plugins(self) -> pathlib.Path:
-        """Our own plugins of Nova and Neutron, on the path of every service."""
+        """The plugins for Nova and Neutron, on the path of every service."""
         return self.home / 'plugins'
 
     @property
@@ -89,17 +89,17 @@ class Place:
 
     @property
     def seeded(self) -> pathlib.Path:
-        """The ids of what Octavia's configuration must name."""
+        """The ids that Octavia's configuration must contain."""
         return self.data / 'seeded.json'
 
     @property
     def wishes(self) -> pathlib.Path:
-        """What the last `up` was asked for."""
+        """The options of the last `up`."""
         return self.home / 'wishes.json'
 
     @property
     def socket(self) -> pathlib.Path:
-        """Where the database listens."""
+        """The socket of the database."""
         return self.run / 'mysql.sock'
 
     def port(self, name: str) -> int:

@@ -18,16 +18,16 @@ from .place import HOST, Place
 
 OPEN_FILES = 65536
 POLL_S = 0.05
-# Only the database has something to lose when it is killed; it needs a second.
+# Only the database can lose data when it is killed; it needs a second.
 STOP_S = 5.0
 
 
 class Stage(enum.IntEnum):
-    """When a process may start: each stage needs the one before it."""
+    """Stages of the start: each needs the one before it."""
 
-    API = 1  # asks for no token until somebody calls it
+    API = 1  # requests no token before its first request
     CONTROL = 2  # dies when Keystone refuses its first token
-    COMPUTE = 3  # sits still for ten seconds when it finds no conductor
+    COMPUTE = 3  # waits for ten seconds if it finds no conductor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,10 +53,10 @@ class Process:
 
 @dataclasses.dataclass(frozen=True)
 class Running:
-    """What a pid file tells of a process that still lives."""
+    """The content of the pid file of a living process."""
 
     pid: int
-    born: str  # in ticks since boot: a pid alone may come to name another process
+    born: str  # in ticks since boot: a pid can be reused by another process
     digest: str
     log_offset: int
     started_at: float
@@ -72,7 +72,7 @@ def birth(pid: int) -> str | None:
 
 
 def listens(port: int) -> bool:
-    """Tell whether somebody listens on a port of the loopback."""
+    """Return True if a process listens on a port of the loopback."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((HOST, port)) == 0
@@ -115,7 +115,7 @@ class Supervisor:
         return self._place.log / f'{name}.log'
 
     def find(self, name: str) -> Running | None:
-        """Return the very process that was started here, if it still lives."""
+        """Return the process that was started here, if it still lives."""
         try:
             running = Running(**json.loads(self._pid_file(name).read_text()))
         except (OSError, ValueError, TypeError):
@@ -125,13 +125,13 @@ class Supervisor:
         return running if birth(running.pid) == running.born else None
 
     def start(self, process: Process) -> bool:
-        """Start a process unless it runs as it should; tell whether it was started."""
+        """Start a process unless it runs as configured; return True if it was started."""
         digest = process.digest()
         if running := self.find(process.name):
             if running.digest == digest:
                 return False
             self.stop(process.name)
-        # Else the other's answers would be taken for ours.
+        # Otherwise answers of another process would be taken for this one's.
         if process.port and listens(process.port):
             raise CloudError(
                 f'{process.name}: port {process.port} is taken; --port-base chooses others'
@@ -162,7 +162,7 @@ class Supervisor:
         return CloudError(f'{name} died', self.log(name))
 
     def said(self, name: str, text: str) -> bool:
-        """Tell whether a process has logged a text since it was started."""
+        """Return True if a process has logged a text since it was started."""
         running = self.find(name)
         if running is None:
             return False
@@ -171,7 +171,7 @@ class Supervisor:
             return text.encode() in log.read()
 
     def stop(self, name: str, wait_s: float = STOP_S) -> None:
-        """End a process and its children; one that ignores a polite request is killed."""
+        """End a process and its children; kill it if it ignores SIGTERM."""
         running = self.find(name)
         if running:
             _signal(os.kill, running.pid, signal.SIGTERM)
@@ -192,7 +192,7 @@ def _signal(send: Callable[[int, int], None], pid: int, number: int) -> None:
     try:
         send(pid, number)
     except ProcessLookupError:
-        pass  # gone by itself, which is what we want
+        pass  # it has ended by itself
 
 
 def _raise_file_limit() -> None:

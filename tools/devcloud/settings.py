@@ -24,7 +24,7 @@ QUIET = (
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """One option of one service that the user wants otherwise."""
+    """One option of one service, set by the user."""
 
     service: str
     section: str
@@ -74,14 +74,14 @@ def _spell(value: Any) -> str:
 
 
 def write(path: pathlib.Path, text: str) -> None:
-    """Write a file with its folder; one that says the same already is left alone."""
+    """Write a file with its folder; an identical file is left alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 
 
 def database_url(place: Place, name: str) -> str:
-    """Return where a service finds its database."""
+    """Return the URL of a service's database."""
     return f'mysql+pymysql://root@localhost/{name}?unix_socket={place.socket}&charset=utf8'
 
 

@@ -1,4 +1,4 @@
-"""What the cloud's processes are and what they use."""
+"""Status of the cloud's processes, and the resources they use."""
 
 import dataclasses
 import os
@@ -12,7 +12,7 @@ TICKS_PER_S = os.sysconf('SC_CLK_TCK')
 
 @dataclasses.dataclass(frozen=True)
 class Use:
-    """What a process and its children use."""
+    """Resources used by a process and its children."""
 
     name: str
     pid: int | None  # None when it has died
@@ -28,7 +28,7 @@ class Use:
 
 
 def uses(supervisor: Supervisor) -> Iterator[Use]:
-    """Return what each process uses, dead ones included."""
+    """Return the resources of each process, dead ones included."""
     children = _children()
     for name in supervisor.names():
         running = supervisor.find(name)
@@ -50,7 +50,7 @@ def _children() -> dict[int, list[int]]:
 
 
 def _fields(pid: int) -> list[str]:
-    """Return the numbers behind a process's name, or nothing when it has gone."""
+    """Return the numbers behind a process's name; empty if it has ended."""
     try:
         return pathlib.Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()
     except OSError:

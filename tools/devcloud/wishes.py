@@ -1,4 +1,4 @@
-"""What the user wants of a cloud, remembered from one `up` to the next."""
+"""Options of `up`, stored from one run to the next."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ HOSTS = 3
 
 @dataclasses.dataclass(frozen=True)
 class Wishes:
-    """The options of `up`; zero is a choice not made yet."""
+    """The options of `up`; zero means not chosen."""
 
     base_port: int = 0
     services: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Wishes:
         settings: Iterable[Setting] = (),
         octavia_packages: Iterable[str] = (),
     ) -> 'Wishes':
-        """Return these wishes and more: a cloud grows, and never shrinks."""
+        """Return these options extended by more: a cloud never shrinks."""
         if self.base_port and base_port not in (None, self.base_port):
             raise CloudError(
                 f'the ports of this cloud start at {self.base_port}, its catalogue names '

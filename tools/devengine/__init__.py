@@ -2,6 +2,6 @@
 
 ``python -m tools.devengine up`` brings it up; see doc/source/contributor/devengine.rst.
 
-``engines.py`` says what each engine is started with, ``engine.py`` starts and ends it,
-``host.py`` puts back what it changed on the machine.
+``engines.py`` has the configuration of each engine, ``engine.py`` starts and stops it,
+``host.py`` restores the settings of the machine.
 """

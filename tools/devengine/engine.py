@@ -1,4 +1,4 @@
-"""Starts and ends one engine."""
+"""Start and stop of one engine."""
 
 import dataclasses
 import http.client
@@ -29,7 +29,7 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 
 @dataclasses.dataclass(frozen=True)
 class Running:
-    """What is noted of a process that was started here."""
+    """Record of a process that was started here."""
 
     pid: int
     born: str
@@ -44,17 +44,17 @@ class Engine:
         self._describe, self._packages = engines.KINDS[place.kind]
 
     def up(self) -> None:
-        """Have the engine serve; one that does so already is left as it is."""
+        """Start the engine; leave it alone if it already serves."""
         if self.running() and self.answers():
             return
         packages.install(self._packages, self._say)
-        # Whatever an engine left that was killed.
+        # The remains of a killed engine.
         self.down()
         self._start()
         self._say(f'{self.place.kind}: ready at {self.place.url}')
 
     def down(self, *, wipe: bool = False) -> None:
-        """End the engine and all its containers, and put the machine back."""
+        """End the engine and all its containers, and restore the machine."""
         if running := self.running():
             if self.answers():
                 self._end_containers()
@@ -68,7 +68,7 @@ class Engine:
             shutil.rmtree(self.place.root, ignore_errors=True)
 
     def running(self) -> Running | None:
-        """Return the very process that was started here, if it still lives."""
+        """Return the process that was started here, if it still lives."""
         try:
             running = Running(**json.loads(self.place.pid_file.read_text()))
         except (OSError, ValueError, TypeError):
@@ -78,7 +78,7 @@ class Engine:
         return running if birth(running.pid) == running.born else None
 
     def engine_pid(self) -> int | None:
-        """Return the process of the engine itself, which a test may kill."""
+        """Return the process id of the engine itself, which a test can kill."""
         running = self.running()
         if running is None:
             return None
@@ -89,7 +89,7 @@ class Engine:
         return None
 
     def answers(self) -> bool:
-        """Tell whether the engine serves its socket."""
+        """Return True if the engine serves its socket."""
         try:
             connection = http.client.HTTPConnection('localhost', timeout=_ANSWER_S)
             connection.sock = socket.socket(socket.AF_UNIX)
@@ -183,14 +183,14 @@ def _descendants(pid: int) -> list[int]:
 
 
 def _end(running: Running) -> None:
-    """End an engine, then all that came of it."""
+    """Stop an engine, then all its descendants."""
     os.kill(running.pid, signal.SIGTERM)
     end = time.monotonic() + STOP_S
     while birth(running.pid) == running.born:
         if child := _children.get(running.pid):
             child.poll()
         if time.monotonic() > end or not _engine_lives(running.pid):
-            # The reaper goes by itself when nothing is left to bury.
+            # The reaper ends by itself when no child is left.
             for pid in _descendants(running.pid):
                 _kill(pid)
         time.sleep(_POLL_S)
@@ -212,4 +212,4 @@ def _kill(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
-        pass  # gone by itself, which is what we want
+        pass  # it has ended by itself

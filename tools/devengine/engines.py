@@ -1,4 +1,4 @@
-"""What Docker Engine and Podman are started with; pure but for files under the place."""
+"""Configuration of Docker Engine and Podman; pure except for files of the place."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ class Start:
 
 
 def docker(place: Place, networks: Networks, wrapper: pathlib.Path | None) -> Start:
-    """Return how dockerd is started."""
+    """Return the launch of dockerd."""
     command = [
         'dockerd',
         f'--data-root={place.data}',
@@ -44,7 +44,7 @@ def docker(place: Place, networks: Networks, wrapper: pathlib.Path | None) -> St
 
 
 def podman(place: Place, networks: Networks, wrapper: pathlib.Path | None) -> Start:
-    """Return how Podman serves the interface of Docker."""
+    """Return the launch of Podman with the API of Docker."""
     runtime = _WRAPPER if wrapper else 'runc'
     runtimes = f'[engine.runtimes]\n{_WRAPPER} = ["{wrapper}"]\n' if wrapper else ''
     containers = f"""[containers]

@@ -1,4 +1,4 @@
-"""What can go wrong, as people are told."""
+"""Error of the development engine."""
 
 import pathlib
 
@@ -6,7 +6,7 @@ _LINES = 15
 
 
 class EngineError(Exception):
-    """The engine cannot do what it was asked for; the text says why."""
+    """The engine cannot carry out a command; the text says why."""
 
     def __init__(self, message: str, log: pathlib.Path | None = None):
         if log is not None and log.exists():

@@ -1,4 +1,4 @@
-"""What engines change on the machine, and how it is put back.
+"""Settings of the machine that engines change, and their restoration.
 
 An engine turns on forwarding, makes the firewall drop unknown traffic, and adds rules and
 bridges; and a dozen systemds in containers need more inotify instances than a user usually
@@ -51,7 +51,7 @@ def _notes() -> Iterator[dict[str, object]]:
 
 
 def enter(place: Place) -> Networks:
-    """Note that an engine comes up, and return the networks it may use."""
+    """Record that an engine starts, and return the networks it can use."""
     with _notes() as notes:
         up = notes['up']
         assert isinstance(up, dict)
@@ -70,7 +70,7 @@ def enter(place: Place) -> Networks:
 
 
 def leave(place: Place) -> None:
-    """Take away what an engine has left, and put back what the last one found."""
+    """Remove the remains of an engine; the last one also restores the settings."""
     unmount(place.root)
     with _notes() as notes:
         up = notes['up']
@@ -87,7 +87,7 @@ def leave(place: Place) -> None:
 
 
 def make_bridge(place: Place, networks: Networks) -> None:
-    """Make the bridge of an engine that makes none of that name itself."""
+    """Make the bridge of an engine that does not make it itself."""
     _run('ip', 'link', 'delete', place.bridge, check=False)
     _run('ip', 'link', 'add', place.bridge, 'type', 'bridge')
     _run('ip', 'address', 'add', f'{networks.gateway}/24', 'dev', place.bridge)
@@ -95,7 +95,7 @@ def make_bridge(place: Place, networks: Networks) -> None:
 
 
 def unmount(folder: pathlib.Path) -> None:
-    """Unmount all that lies in a folder."""
+    """Unmount everything in a folder."""
     end = time.monotonic() + _UNMOUNT_S
     while mounts := _mounts(folder):
         for mount in mounts:

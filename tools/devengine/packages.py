@@ -1,4 +1,4 @@
-"""What an engine needs of the distribution."""
+"""Debian packages that an engine needs."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ _LOCK_S = 300
 
 
 def install(programs: Mapping[str, str], say: Callable[[str], None]) -> None:
-    """Install what is missing."""
+    """Install missing packages."""
     missing = sorted({programs[name] for name in programs if not shutil.which(name, path=_PATH)})
     if not missing:
         return

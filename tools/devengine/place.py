@@ -1,4 +1,4 @@
-"""Where an engine lives: its folders, its socket, its networks."""
+"""Location of an engine: its folders, its socket, its networks."""
 
 import dataclasses
 import hashlib
@@ -17,13 +17,13 @@ NUMBERS = 100
 
 
 def default_home(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
-    """Return the folder that KILN_ENGINE_HOME names, or one among the user's state."""
+    """Return the folder that KILN_ENGINE_HOME names, or one in the user's state."""
     return command.default_home('KILN_ENGINE_HOME', 'kiln-devengine', environ)
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """The folders and names of one engine; several may live side by side."""
+    """The folders and names of one engine; several can exist side by side."""
 
     home: pathlib.Path
     kind: str
@@ -34,17 +34,17 @@ class Place:
 
     @property
     def root(self) -> pathlib.Path:
-        """All that belongs to this engine but its socket."""
+        """All files of this engine but its socket."""
         return self.home / self.kind
 
     @property
     def data(self) -> pathlib.Path:
-        """Images, containers, volumes: what is lost by a wipe."""
+        """Images, containers, volumes: all that a wipe deletes."""
         return self.root / 'data'
 
     @property
     def run(self) -> pathlib.Path:
-        """What is of no use once the engine has ended."""
+        """Files that are useless once the engine has ended."""
         return self.root / 'run'
 
     @property
@@ -54,17 +54,17 @@ class Place:
 
     @property
     def log(self) -> pathlib.Path:
-        """What the engine says."""
+        """The log of the engine."""
         return self.root / 'engine.log'
 
     @property
     def pid_file(self) -> pathlib.Path:
-        """The process that was started here, and with what."""
+        """The record of the process that was started here."""
         return self.root / 'running.json'
 
     @property
     def socket(self) -> pathlib.Path:
-        """Where the engine listens."""
+        """The socket of the engine."""
         return self.home / f'{self.kind}.sock'
 
     @property
@@ -74,7 +74,7 @@ class Place:
 
     @property
     def digest(self) -> str:
-        """What tells this engine from all others of the machine."""
+        """A tag that identifies this engine on the machine."""
         return hashlib.sha256(str(self.root).encode()).hexdigest()[:8]
 
     @property
@@ -101,10 +101,10 @@ class Networks:
 
     @property
     def subnet(self) -> str:
-        """What containers get where no network is named."""
+        """The default subnet of containers."""
         return f'172.31.{100 + self.number}.0/24'
 
     @property
     def pool(self) -> str:
-        """What further networks are cut out of, 256 addresses each."""
+        """The pool for further networks of 256 addresses each."""
         return f'10.{100 + self.number}.0.0/16'

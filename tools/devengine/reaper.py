@@ -1,4 +1,4 @@
-"""Runs an engine, and buries what it leaves: PID 1 of a small machine may not.
+"""Reaper of an engine's processes, because PID 1 of a small machine may fail to.
 
 The processes of containers do not belong to the engine that started them. Here they
 all become children of this process, so that none becomes a zombie, and all are found
@@ -14,9 +14,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(command: list[str]) -> None:
-    """Run a command, and return when it and all that came of it have ended."""
+    """Run a command, and return when it and all its descendants have ended."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    # A request to end may come before there is somebody to pass it on to.
+    # A request to end can come before there is a process to pass it on to.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     engine = os.posix_spawnp(command[0], command, os.environ, setsigmask=[])
     signal.signal(signal.SIGTERM, lambda *_: os.kill(engine, signal.SIGTERM))
@@ -27,7 +27,7 @@ def main(command: list[str]) -> None:
         except ChildProcessError:
             return
         if ended == engine:
-            # Its pid may soon be another's.
+            # Its pid can be reused soon.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 

@@ -1,4 +1,4 @@
-"""The wrapper around runc for machines that lack a right which containers ask for.
+"""Wrapper around runc for machines that lack a capability which containers need.
 
 Only for test machines, and only where CAP_SYS_RESOURCE is missing from the bounding
 set: there a privileged container, a raised limit or a protected process cannot start.
@@ -36,7 +36,7 @@ exec RUNC "$@"
 
 
 def needed(status: str | None = None) -> bool:
-    """Tell whether this machine lacks the right; ``status`` is that of a process."""
+    """Return True if this machine lacks the capability; ``status`` is that of a process."""
     status = pathlib.Path('/proc/self/status').read_text() if status is None else status
     bounding = next(line for line in status.splitlines() if line.startswith('CapBnd:'))
     return not int(bounding.split()[1], 16) >> _CAP_SYS_RESOURCE & 1

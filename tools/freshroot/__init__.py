@@ -2,6 +2,6 @@
 
 ``python -m tools.freshroot run -- make demo`` runs one; see doc/source/contributor/freshroot.rst.
 
-``roots.py`` makes and caches the roots, ``cases.py`` names the ways in, ``session.py`` is
-one run, and ``namespaces.py`` sees to it that nothing of a run outlives the tool.
+``roots.py`` makes and caches the roots, ``cases.py`` has the cases, ``session.py`` is
+one run, and ``namespaces.py`` ensures that nothing of a run outlives the tool.
 """

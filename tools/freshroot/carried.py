@@ -1,4 +1,4 @@
-"""What a root gets of the host, so that pip and git reach there what they reach here."""
+"""Host files and variables that pip and git need in a root."""
 
 import configparser
 import os
@@ -13,7 +13,7 @@ _NAMES = {
     *('http_proxy', 'https_proxy', 'all_proxy', 'no_proxy'),
     *('requests_ca_bundle', 'curl_ca_bundle', 'git_ssl_cainfo'),
 }
-#: They say where to write or what to install into, which is the host's own affair.
+#: Variables about where to write or install, which only apply to the host.
 _HOST_ONLY = {f'PIP_{name}' for name in ('CACHE_DIR', 'LOG', 'PREFIX', 'ROOT', 'SRC', 'TARGET')}
 _INDEXES = ('index-url', 'extra-index-url')
 _FOLDERS = (*_INDEXES, 'find-links')
@@ -24,7 +24,7 @@ _OWN = ('.pip/pip.conf', '.config/pip/pip.conf')
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that say how packages are reached."""
+    """Return the variables that control access to packages."""
     return {
         name: text
         for name, text in environ.items()
@@ -41,7 +41,7 @@ def carry(environ: Mapping[str, str], root: pathlib.Path, home: str) -> None:
     copies |= {pathlib.Path(text): text for text in given.values() if text.startswith('/')}
     configurations = _configurations(path for path in copies if path.is_file())
     copies |= {path: str(path) for path in local_files(given, configurations)}
-    # First the folders: a bundle may lie in one of them.
+    # First the folders: a bundle can be in one of them.
     for folder in {
         *(path for path in copies if path.is_dir()),
         *local_folders(given, configurations),
@@ -128,7 +128,7 @@ def _make_way(root: pathlib.Path, path: pathlib.Path) -> pathlib.Path:
     for folder in target.parents:
         if folder == root:
             break
-        # The home of a root's root is closed, but the host's files may lie there.
+        # The home of a root's root is closed, but the host's files can be there.
         if not (folder.is_mount() or folder.stat().st_mode & 0o005 == 0o005):
             folder.chmod(folder.stat().st_mode | 0o005)
     return target

@@ -7,7 +7,7 @@ USER = 'user'
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Case:
-    """One way in."""
+    """One case: owner, checkout and environment."""
 
     name: str
     about: str

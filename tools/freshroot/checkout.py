@@ -1,4 +1,4 @@
-"""The checkout that a case meets: what HEAD holds, as a clone or as a plain tree."""
+"""The checkout that a case meets: HEAD, as a clone or as a plain tree."""
 
 import os
 import pathlib

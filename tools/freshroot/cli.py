@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(place: Place, options: argparse.Namespace) -> int:
     if os.geteuid() != 0:
         raise FreshrootError('run it as root: it makes namespaces, mounts and users')
-    # What cleans up afterwards must run then, too.
+    # The clean-up must run then, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if changed := checkout.changed_files(_REPOSITORY):
         print(f'freshroot: HEAD is run; {changed} changed files stay out', file=sys.stderr)
@@ -126,7 +126,7 @@ def _orders(options: argparse.Namespace) -> list[Order]:
 
 
 def _run_each(place: Place, orders: Sequence[Order]) -> int:
-    """Run one after the other, whatever comes of each; end with a table."""
+    """Run all combinations in sequence, even after failures; end with a table."""
     rows = []
     failed = False
     for order in orders:

@@ -1,4 +1,4 @@
-"""Calls of the kernel that Python 3.11 has no names for."""
+"""System calls that Python 3.11 lacks."""
 
 import ctypes
 import fcntl
@@ -35,7 +35,7 @@ def unshare(flags: int) -> None:
 
 
 def die_with_parent(signal: int) -> None:
-    """Have the kernel send this process a signal when its parent ends."""
+    """Make the kernel send this process a signal when its parent ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0)
 
 

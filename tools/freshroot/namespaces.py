@@ -1,4 +1,4 @@
-"""Work in private namespaces that the kernel cleans up, however the tool ends.
+"""Private namespaces that the kernel cleans up, however the tool ends.
 
 The work is the first process of a pid namespace, so all that it started ends with it, and
 of a mount namespace, so its mounts end with the last of them. A keeper between the tool and
@@ -41,7 +41,7 @@ def status(waited: int) -> int:
 
 
 def wait_for(child: int) -> int:
-    """Wait for a child and return its exit status; also bury the orphans of others."""
+    """Wait for a child and return its exit status; also reap adopted orphans."""
     while True:
         pid, waited = os.wait()
         if pid == child:
@@ -49,7 +49,7 @@ def wait_for(child: int) -> int:
 
 
 def _leave(work: Callable[[], int]) -> None:
-    """End this process with what the function returns."""
+    """End this process with the return value of the function."""
     code = FAILED
     try:
         code = work()
@@ -66,7 +66,7 @@ def _leave(work: Callable[[], int]) -> None:
 def _keep(parent: int, work: Callable[[], int]) -> int:
     # From a terminal it comes to all of them; the tool decides what follows.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A request to end may come before there is a process to pass it on to.
+    # A request to end can come before there is a process to pass it on to.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     kernel.die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:

@@ -22,14 +22,14 @@ SUITES = {'bookworm': 'Debian 12', 'trixie': 'Debian 13'}
 PACKAGES = ('git', 'make', 'python3', 'python3-venv', 'ca-certificates')
 _USERADD = f'chroot "$1" useradd --create-home --shell /bin/bash {USER}'
 _LINES = 15
-#: Options of apt without which a host may reach no mirror.
+#: Options of apt without which some hosts reach no mirror.
 _APT_OPTIONS = ('Acquire::http', 'Acquire::https', 'Acquire::Check-')
 _SUFFIXES = ('', '-updates', '-security')
 _ONE_LINE = re.compile(r'deb\s+(?:\[([^]]*)]\s+)?(\S+)\s+(\S+)\s+(.+)')
 
 
 def digest(suite: str, packages: Iterable[str] = PACKAGES) -> str:
-    """Return what changes when a root must be made again."""
+    """Return a digest that changes when a root must be made again."""
     words = [suite, *sorted(packages), _USERADD]
     return hashlib.sha256('\n'.join(words).encode()).hexdigest()[:12]
 
@@ -43,7 +43,7 @@ def cached(place: Place, suite: str, say: Callable[[str], None]) -> Iterator[pat
         say(f'{SUITES[suite]}: its root is in the cache')
     else:
         with alone(folder):
-            # Somebody else may have made it while we waited.
+            # Another process may have made it during the wait for the lock.
             if not root.exists():
                 say(f'{SUITES[suite]}: making its root with mmdebstrap')
                 make(suite, root)
@@ -56,7 +56,7 @@ def cached(place: Place, suite: str, say: Callable[[str], None]) -> Iterator[pat
 
 
 def clean(place: Place) -> None:
-    """Forget all roots, and what killed runs left; refuse while a run uses one."""
+    """Remove all roots and the remains of killed runs; refuse while a run uses one."""
     with alone(place.home):
         place.sweep()
         for folder in place.roots.glob('*'):
@@ -73,7 +73,7 @@ def make(suite: str, root: pathlib.Path) -> None:
     if shutil.which('mmdebstrap') is None:
         raise FreshrootError('mmdebstrap is missing: apt-get install mmdebstrap')
     part = root.with_name('part')
-    # A root of which the making was killed; its mounts went with the process.
+    # An incomplete root of a killed process; its mounts went with the process.
     shutil.rmtree(part, ignore_errors=True)
     if run_apart(lambda: _mmdebstrap(suite, part)):
         raise FreshrootError(f'mmdebstrap cannot make {suite}')
@@ -107,7 +107,7 @@ def _mmdebstrap(suite: str, root: pathlib.Path) -> int:
 
 
 def host_suite(release: pathlib.Path = pathlib.Path('/etc/os-release')) -> str:
-    """Return the suite of this machine, or nothing where it is not known."""
+    """Return the suite of this machine; empty if unknown."""
     found = re.search(r'^VERSION_CODENAME=(\w+)', release.read_text(), re.MULTILINE)
     return found[1] if found else ''
 
@@ -137,7 +137,7 @@ def one_line_each(stanza: str) -> list[str]:
     if 'deb' not in fields.get('types', '').split() or fields.get('enabled') == 'no':
         return []
     key = fields.get('signed-by', '')
-    # A key may stand in the file itself; Debian's own keys are known without it.
+    # A key can be in the file itself; Debian's own keys are known without it.
     option = f'[signed-by={key}] ' if key.startswith('/') else ''
     return [
         f'deb {option}{uri} {suite} {fields.get("components", "")}'
@@ -153,7 +153,7 @@ def translated(lines: Iterable[str], host: str, suite: str) -> list[str]:
         if not (match := _ONE_LINE.match(line)):
             continue
         options, uri, name, components = match.groups()
-        # What others offer for this suite need not be there for another.
+        # Third-party repositories might not have the other suite.
         if host and 'main' in components.split() and name in {host + one for one in _SUFFIXES}:
             option = f'[{options}] ' if options else ''
             found.append(f'deb {option}{uri} {suite}{name[len(host) :]} main')

@@ -16,7 +16,7 @@ from .cases import Case
 from .namespaces import run_apart, wait_for
 from .place import Place
 
-#: What fills .venv, so that nothing is left to fetch.
+#: Fills .venv, so that nothing is left to fetch.
 SETUP = 'make .venv/.installed'
 NOT_FOUND = 127
 _PATHS = {'root': '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'}
@@ -27,7 +27,7 @@ _LINKS = {'fd': '/proc/self/fd', 'stdin': 'fd/0', 'stdout': 'fd/1', 'stderr': 'f
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Order:
-    """What to run, and how."""
+    """Command, case and options of a run."""
 
     suite: str
     case: Case
@@ -41,7 +41,7 @@ class Order:
 
     @property
     def setup_command(self) -> str:
-        """What is run first, or nothing."""
+        """The command that is run first; empty if none."""
         return self.setup or (SETUP if self.case.offline else '')
 
 
@@ -71,7 +71,7 @@ class _Inside:
         self._root = scratch / 'root'
 
     def run(self) -> int:
-        """Set the machine up, run the command, bring out what is asked for."""
+        """Set the machine up, run the command, copy the requested files out."""
         self._mount_root()
         self._mount_system()
         carried.carry(os.environ, self._root, self._case.home)
@@ -88,7 +88,7 @@ class _Inside:
     # ---- the machine -----------------------------------------------------
 
     def _mount_root(self) -> None:
-        """Put what is written over the cached root; copy it where that cannot be."""
+        """Mount an overlay on the cached root; copy the root if that fails."""
         upper, work = self._scratch / 'upper', self._scratch / 'work'
         for folder in (upper, work, self._root):
             folder.mkdir()

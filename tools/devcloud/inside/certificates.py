@@ -1,4 +1,4 @@
-"""Make the authorities and certificates that Octavia reads.
+"""Generator of the authorities and certificates that Octavia reads.
 
 usage: certificates.py FOLDER
 """
@@ -49,7 +49,7 @@ def certificate_text(certificate):
 
 
 def write(path, *parts):
-    """Write a file that nobody else may read."""
+    """Write a file that no other user can read."""
     with path.open('wb') as file:
         os.fchmod(file.fileno(), 0o600)
         file.writelines(parts)

@@ -1,4 +1,4 @@
-"""Fill the cloud: users and catalogue first, later what its users see.
+"""Seed of the cloud: users and catalogue first, then the resources of users.
 
 usage: seed.py TASK ...
 
@@ -8,7 +8,7 @@ usage: seed.py TASK ...
   zone NUMBER          the availability zone azN with the host cmpN
   octavia FILE         what a load balancer is built from; its ids go to a file
 
-Each task is one argument. Each may be repeated: what is there stays.
+Each task is one argument. Each can be repeated: existing objects stay.
 """
 
 import io
@@ -94,7 +94,7 @@ def heat_domain():
 
 
 def octavia_roles():
-    """Give the people what Octavia's own policy asks for."""
+    """Give the users the roles that Octavia's own policy requires."""
     for name in ('observer', 'global_observer', 'quota_admin'):
         role(f'load-balancer_{name}')
     grant('admin', 'admin', 'load-balancer_admin', 'load-balancer_member')
@@ -102,7 +102,7 @@ def octavia_roles():
 
 
 def contents():
-    """Make what the users of the cloud build from."""
+    """Make the resources that users of the cloud build from."""
     for name, memory, cpus, disk in FLAVORS:
         if not cloud.compute.find_flavor(name):
             cloud.compute.create_flavor(name=name, ram=memory, vcpus=cpus, disk=disk)

@@ -1,4 +1,4 @@
-"""Serve one WSGI application with threads that keep connections alive.
+"""Server of one WSGI application, with threads that keep connections alive.
 
 usage: serve.py MODULE PORT PROCESSES THREADS [ARGUMENT of the application ...]
 """
@@ -36,7 +36,7 @@ class FirstAlone:
 
 
 class Application(BaseApplication):
-    """What gunicorn asks for: settings, and how to load the application."""
+    """Gunicorn's hooks: settings, and how to load the application."""
 
     def load_config(self):
         """Set what differs from gunicorn's defaults."""
@@ -55,7 +55,7 @@ class Application(BaseApplication):
             'limit_request_field_size': 0,
             'control_socket_disable': True,
         }.items():
-            # Older releases lack some of these, and behave so anyway.
+            # Older releases lack some of these, and behave like that anyway.
             if name in self.cfg.settings:
                 self.cfg.set(name, value)
 

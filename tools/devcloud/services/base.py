@@ -1,4 +1,4 @@
-"""What a service of the cloud says about itself."""
+"""Description of a service of the cloud."""
 
 import abc
 import pathlib
@@ -16,15 +16,15 @@ SERVER_PACKAGES = ('gunicorn', 'pymemcache', 'pymysql', 'python-memcached')
 
 
 class Service(abc.ABC):
-    """A description; the engine (cloud.py) does what it says."""
+    """A description, carried out by the engine (cloud.py)."""
 
     name: str
     requirements: tuple[str, ...]
     databases: tuple[str, ...]
     catalog: tuple[str, str] | None = None  # type and path, for all but Keystone
     venv_name = 'venv'
-    needs_seed = False  # its configuration names things that the seed makes
-    # Tables that its processes keep writing, or hold in memory: a reset passes them by.
+    needs_seed = False  # its configuration contains ids of objects that the seed makes
+    # Tables that its processes keep writing, or hold in memory: a reset skips them.
     living_tables: tuple[str, ...] = ()
 
     def __init__(self, place: Place, wishes: Wishes):
@@ -49,7 +49,7 @@ class Service(abc.ABC):
 
     @property
     def versions(self) -> pathlib.Path:
-        """The file that changes when the code of its processes does."""
+        """The file that changes with the code of its processes."""
         return CONSTRAINTS
 
     @abc.abstractmethod
@@ -57,7 +57,7 @@ class Service(abc.ABC):
         """Return its configuration files."""
 
     def copies(self) -> Mapping[pathlib.Path, pathlib.Path]:
-        """Return the files it takes as they were installed: target and source."""
+        """Return the installed files that it copies unchanged: target and source."""
         return {}
 
     def folders(self) -> tuple[pathlib.Path, ...]:
@@ -77,7 +77,7 @@ class Service(abc.ABC):
         return ()
 
     def settle(self, database: Database) -> None:  # noqa: B027 - most need nothing
-        """Do what remains after its processes have started, or its tables were reset."""
+        """Finish the set-up after its processes have started, or its tables were reset."""
 
     def api(
         self,

@@ -26,7 +26,7 @@ class Heat(Service):
             host='kiln-ctl',
             region_name_for_services=REGION,
             server_keystone_endpoint_type='public',
-            # Guests that would ask here do not exist.
+            # Guests that would send requests here do not exist.
             heat_metadata_server_url=place.url('heat'),
             stack_user_domain_name='heat',
             stack_domain_admin='heat_domain_admin',

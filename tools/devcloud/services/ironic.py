@@ -1,4 +1,4 @@
-"""Ironic: machines that are only said to exist."""
+"""Ironic: simulated bare-metal machines."""
 
 import pathlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Neutron: networks and ports without an agent; our own ML2 driver binds them."""
+"""Neutron: networks and ports without an agent; an ML2 driver of this tool binds them."""
 
 import pathlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Nova with its fake hypervisor, made obedient to a server's metadata."""
+"""Nova with its fake hypervisor, controlled by a server's metadata."""
 
 import pathlib
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ FILTERS = (
 )
 
 
-# Said by a process that takes part from now on.
+# Logged by a process that has joined.
 JOINED = 'Join ServiceGroup membership'
 MAPPING_TRIES = 5
 
@@ -67,7 +67,7 @@ class Nova(Service):
             reserved_host_memory_mb=0,
             rpc_response_timeout=120,
             long_rpc_timeout=300,
-            # Only what a test asks for changes a server; no periodic task does.
+            # Only requests of a test change a server; periodic tasks are off.
             sync_power_state_interval=-1,
             heal_instance_info_cache_interval=-1,
             running_deleted_instance_action='noop',
@@ -76,7 +76,7 @@ class Nova(Service):
             report_interval=30,
             service_down_time=120,
         )
-        # Only there do its processes say that they have joined.
+        # Processes log that they have joined only at this level.
         sections['DEFAULT']['default_log_levels'] += ',nova.service=DEBUG'
         sections['api_database'] = {
             **sections['database'],
@@ -118,7 +118,7 @@ class Nova(Service):
             'server_listen': HOST,
             'novncproxy_base_url': f'{place.url("novnc")}/vnc_auto.html',
         }
-        # Nobody here sends the event that a live migration would wait for.
+        # No agent sends the event that a live migration would wait for.
         sections['compute'] = {'live_migration_wait_for_vif_plug': False}
         sections['wsgi'] = {'api_paste_config': self.etc / 'api-paste.ini'}
         return sections
@@ -141,7 +141,7 @@ class Nova(Service):
 
     def settle(self, database: Database) -> None:
         self._map_hosts(database)
-        # After a pause Nova holds its hosts for dead until their first report,
+        # After a pause Nova regards its hosts as dead until their first report,
         # five seconds after they have joined.
         hosts = ', '.join(f"'{host}'" for host in ('kiln-ctl', *self.hosts()))
         database.query(

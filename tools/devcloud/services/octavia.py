@@ -16,7 +16,7 @@ PROVIDERS = 'amphora:Amphora,octavia:alias,noop_driver:Noop,noop_driver-alt:Noop
 
 
 class Octavia(Service):
-    """A load balancer's amphorae are real servers; what runs in them is a no-op."""
+    """Load balancers whose amphorae are real servers; their agent is a no-op."""
 
     name = 'octavia'
     requirements: tuple[str, ...] = (
@@ -28,7 +28,7 @@ class Octavia(Service):
     )
     databases = ('octavia',)
     catalog = ('load-balancer', '')
-    # A driver under test brings its own requirements; the cloud's stay what they are.
+    # A driver under test brings its own requirements; the cloud's do not change.
     venv_name = 'octavia-venv'
     needs_seed = True
 

@@ -1,4 +1,4 @@
-"""Placement: what each host has left."""
+"""Placement: the free resources of each host."""
 
 import pathlib
 from collections.abc import Mapping

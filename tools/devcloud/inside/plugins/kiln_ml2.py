@@ -16,11 +16,11 @@ class KilnMechanismDriver(api.MechanismDriver):
 
     @property
     def connectivity(self):
-        """What a bound port is part of."""
+        """The connectivity of a bound port."""
         return portbindings.CONNECTIVITY_L2
 
     def bind_port(self, context):
-        """Bind a port, unless its name asks for the opposite."""
+        """Bind a port, unless its name starts with "nobind"."""
         if context.current['name'].startswith('nobind'):
             return
         segment = next(iter(context.segments_to_bind), None)

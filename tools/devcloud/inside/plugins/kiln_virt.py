@@ -1,4 +1,4 @@
-"""Nova's fake hypervisor with knobs that a test turns from the client's side.
+"""Nova's fake hypervisor, with behaviour that a test sets from the client's side.
 
 Metadata of a server, all optional:
 
@@ -7,7 +7,7 @@ Metadata of a server, all optional:
   devcloud:spawn_abort    text: the build is given up             (ERROR, not rescheduled)
   devcloud:destroy_delay  seconds that destroy takes longer
   devcloud:destroy_fail   text: destroy raises it                 (ERROR on delete)
-  devcloud:console        what the console log says
+  devcloud:console        content of the console log
 """
 
 import io
@@ -25,12 +25,12 @@ GONE = ('building', 'error', 'deleted')
 
 
 def knob(instance, name):
-    """Return what the server's metadata asks for, or None."""
+    """Return the value in the server's metadata, or None."""
     return (instance.metadata or {}).get(f'devcloud:{name}')
 
 
 def delay(instance, name):
-    """Sleep as long as the server's metadata asks for."""
+    """Sleep for the time in the server's metadata."""
     time.sleep(float(knob(instance, name) or 0))
 
 
@@ -104,7 +104,7 @@ class KilnFakeDriver(fake.FakeDriver):
         return resources
 
     def spawn(self, context, instance, *args, **kwargs):
-        """Make a guest, or fail as its metadata asks for."""
+        """Make a guest, or fail as its metadata requests."""
         delay(instance, 'spawn_delay')
         if reason := knob(instance, 'spawn_abort'):
             raise exception.BuildAbortException(instance_uuid=instance.uuid, reason=reason)
@@ -113,17 +113,17 @@ class KilnFakeDriver(fake.FakeDriver):
         return super().spawn(context, instance, *args, **kwargs)
 
     def destroy(self, context, instance, network_info, *args, **kwargs):
-        """Remove a guest, or fail as its metadata asks for."""
+        """Remove a guest, or fail as its metadata requests."""
         delay(instance, 'destroy_delay')
         if reason := knob(instance, 'destroy_fail'):
             raise exception.NovaException(reason)
         super().destroy(context, instance, network_info, *args, **kwargs)
-        # Nova's own fake never lets go of a port, and refuses it elsewhere.
+        # Nova's own fake never releases a port, and refuses it elsewhere.
         for vif in network_info or ():
             self._interfaces.pop(vif['id'], None)
 
     def get_console_output(self, context, instance):
-        """Return what the guest printed, or what its metadata says it did."""
+        """Return the console log of the guest, or the one in its metadata."""
         text = knob(instance, 'console')
         return super().get_console_output(context, instance) if text is None else text
 
