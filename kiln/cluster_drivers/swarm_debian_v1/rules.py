@@ -6,9 +6,9 @@ ever ready, and each manager that might have joined reports that it is not in a 
 
 Two views of a cluster have the same oldest manager, unless the first view's oldest manager
 is gone together with its machine: nodes are created in the order of their times, and a node
-is gone when its backend reports that the machine is gone. Therefore a late request of a process that
-has lost the cluster reaches the same machine, which is in a swarm by then and refuses; or it
-reaches no engine, because a machine that took over the address cannot prove its identity.
+is gone when its backend reports that the machine is gone. Therefore a late request of a
+process that has lost the cluster reaches the same machine, which is in a swarm by then and
+refuses; or it reaches no engine, because a machine that took over the address cannot prove its identity.
 
 One case remains: a process that sleeps from before the creation of the second manager until the
 first manager is reset. Only then can the first manager found a swarm, in the moment between
@@ -146,7 +146,10 @@ def lost_quorum(peers: Iterable[Peer]) -> str:
     managers = [one for one in peers if one.role is Role.MANAGER]
     reached = sum(one.reachable for one in managers)
     if len(managers) > 2 and reached == majority(len(managers)):
-        return f'{reached} of {len(managers)} managers are reachable: one more failure loses the quorum'
+        return (
+            f'{reached} of {len(managers)} managers are reachable: one more failure loses the '
+            f'quorum'
+        )
     return ''
 
 

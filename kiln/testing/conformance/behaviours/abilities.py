@@ -45,9 +45,7 @@ class Abilities(ConformanceFixture):
             try:
                 answer = ask(self.driver, ability, self.unknown_id())
             except UnsupportedOperation:
-                self.fail(
-                    f'{ability.value} is among the abilities, but is refused as unsupported'
-                )
+                self.fail(f'{ability.value} is among the abilities, but is refused as unsupported')
             except AmphoraComputeError:
                 continue
             if isinstance(answer, ServerGroup):
