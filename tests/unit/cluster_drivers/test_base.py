@@ -169,7 +169,7 @@ class Contract(unittest.TestCase):
     def test_what_is_no_driver_is_told_so(self):
         for thing in (object, ForeignDriver(), None, 'name'):
             (found,) = contract_violations(thing)
-            self.assertIn('is no subclass of ClusterDriver', found)
+            self.assertIn('is not a subclass of ClusterDriver', found)
 
     def test_a_driver_for_another_contract_is_told_so(self):
         (found,) = contract_violations(defined(ForeignDriver, contract_version=99))

@@ -69,7 +69,7 @@ class Rules(unittest.TestCase):
     def test_a_port_that_takes_connections_makes_a_node_ready(self):
         self.assertEqual(READY, WhenTcp(self.listen())(context(), HERE))
         port = self.closed_port()
-        self.assert_not_yet(WhenTcp(port)(context(), HERE), f'port {port} takes no connection')
+        self.assert_not_yet(WhenTcp(port)(context(), HERE), f'port {port} accepts no connection')
 
     def test_a_good_answer_makes_a_node_ready(self):
         port = self.serve()
@@ -77,7 +77,7 @@ class Rules(unittest.TestCase):
             self.assertEqual(READY, WhenHttp(port, f'/{status}')(context(), HERE))
         for status in (404, 503):
             found = WhenHttp(port, f'/{status}')(context(), HERE)
-            self.assert_not_yet(found, f'answers /{status} with {status}')
+            self.assert_not_yet(found, f'responds to /{status} with {status}')
         self.assert_not_yet(WhenHttp(self.closed_port())(context(), HERE), 'does not answer')
 
     def test_a_port_that_is_no_http_is_not_ready(self):

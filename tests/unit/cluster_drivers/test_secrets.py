@@ -43,11 +43,11 @@ class Files(unittest.TestCase):
             self.assertNotIn('hunter2', found)
 
     def test_what_cannot_be_read_says_why_and_shows_nothing(self):
-        self.assertIn('is not there', self.refusal('hunter2'))
+        self.assertIn('does not exist', self.refusal('hunter2'))
         self.assertNotIn('hunter2', self.refusal('hunter2'))
         self.keep('bytes', b'hunter2\xff')
         self.keep('long', b'x' * (64 * 1024 + 1))
         for name in ('bytes', 'long'):
-            self.assertIn('no text of at most 64 KiB', self.refusal(name))
+            self.assertIn('not a text of at most 64 KiB', self.refusal(name))
         (self.directory / 'folder').mkdir()
         self.assertIn('cannot be read', self.refusal('folder'))

@@ -245,7 +245,7 @@ class Lints(ClusterShell):
                 '    provides = 1 / 0',
                 'driver.py:20:16: ZeroDivisionError',
             ),
-            ('NodeClusterDriver):', 'object):', 'no subclass of ClusterDriver'),
+            ('NodeClusterDriver):', 'object):', 'not a subclass of ClusterDriver'),
             ("'start.sh'", "'gone.sh'", 'gone.sh'),
         ):
             with self.subTest(now):
@@ -265,7 +265,7 @@ class Lints(ClusterShell):
         self.assertIn('it calls itself other', self.out)
 
     def test_linting_a_missing_folder_is_refused(self):
-        self.assertIn('no directory', self.fails(2, 'driver', 'lint', '/nowhere'))
+        self.assertIn('not a directory', self.fails(2, 'driver', 'lint', '/nowhere'))
         empty = self.folder / 'empty'
         empty.mkdir()
         self.fails(1, 'driver', 'lint', str(empty))
@@ -321,7 +321,7 @@ class Checks(ClusterShell):
         for text in ('{', '[]', '{"digests": 1}'):
             (self.folder / 'digests.json').write_text(text)
             err = self.fails(2, 'driver', 'check', '--state', str(self.folder / 'digests.json'))
-            self.assertIn('holds no digests', err)
+            self.assertIn('has no digests', err)
         self.fails(2, 'driver', 'check', '--state', str(self.folder))
         self.fails(2, 'driver', 'check', '--state', '/proc/none')
 

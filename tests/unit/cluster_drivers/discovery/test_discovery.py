@@ -87,7 +87,7 @@ class Names(Installed):
         self.directory('page_v1', driver_yaml=text)
         self.assertEqual(DriverState.ACTIVE, self.one().state)
         self.directory('a page', driver_yaml=f'name: a page\n{text}')
-        self.assertIn('no name of a driver', self.found()[0].reason)
+        self.assertIn('not a name of a driver', self.found()[0].reason)
 
 
 class Manifests(Installed):
@@ -124,7 +124,7 @@ class Manifests(Installed):
 
     def test_001_9_a_page_that_leaves_too_much_open_is_told_what(self):
         self.directory('page_v1', driver_yaml='base: nodes\n')
-        self.assertEqual('it says nothing of its version and provides', broken(self.one()))
+        self.assertEqual('it does not declare its version and provides', broken(self.one()))
 
     def test_000_2_what_is_provided_may_be_written_as_tuples_or_dicts(self):
         for number, provides in enumerate(
@@ -222,16 +222,16 @@ class AsInMagnum(Installed):
             ('bad_v0', "ModuleNotFoundError: No module named 'no_such_library' (install"),
             ('bad_v1', 'SystemExit: 1'),
             ('bad_v2', 'SyntaxError'),
-            ('bad_v3', '42 is no class'),
+            ('bad_v3', '42 is not a class'),
             ('bad_v4', 'Driver lacks create_cluster'),
             ('bad_v5', "its version 'one' is not written like '1.0.0'"),
-            ('bad_v6', 'it says nothing of its provides'),
+            ('bad_v6', 'it does not declare its provides'),
             ('bad_v7', 'AttributeError'),
-            ('gone_v1', 'there is no module no_such_module'),
-            ('lost_v1', 'there is no module kiln.no_such_package.inside.driver'),
+            ('gone_v1', 'module not found: no_such_module'),
+            ('lost_v1', 'module not found: kiln.no_such_package.inside.driver'),
             ('z_empty_v1', 'it has neither a driver.yaml'),
             ('z_yaml_v1', 'driver.yaml cannot be read'),
-            ('z_list_v1', 'driver.yaml is no mapping'),
+            ('z_list_v1', 'driver.yaml is not a mapping'),
         ):
             with self.subTest(name):
                 self.assertIn(words, reasons.pop(name))

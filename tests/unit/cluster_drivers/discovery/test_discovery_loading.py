@@ -139,7 +139,9 @@ class Pinned(Installed):
 
     def test_a_version_that_is_gone_is_an_error(self):
         (self.folder / 'version.py').write_text("version = '1.0.1'\ndriver = 'code_v1'\n")
-        with self.assertRaisesRegex(ClusterDriverUnknown, 'code_v1 1.0.0 .* there is: 1.0.1'):
+        with self.assertRaisesRegex(
+            ClusterDriverUnknown, 'code_v1 1.0.0 .* Installed versions of code_v1: 1.0.1'
+        ):
             self.load()
 
     def test_a_broken_one_is_an_error(self):

@@ -25,19 +25,19 @@ class Values(unittest.TestCase):
 
     def test_a_wrong_value_is_told_with_what_it_should_be(self):
         for values, words in (
-            ({'name': 'two words'}, "'two words' is no name"),
-            ({'name': ''}, "'' is no name"),
-            ({'name': 'x' * 64}, 'is no name'),
-            ({'name': 7}, '7 is no name'),
+            ({'name': 'two words'}, "'two words' is not a name"),
+            ({'name': ''}, "'' is not a name"),
+            ({'name': 'x' * 64}, 'is not a name'),
+            ({'name': 7}, '7 is not a name'),
             ({'version': 1.0}, "its version 1.0 is not written like '1.0.0'"),
             ({'version': '1.0'}, 'not written'),
             ({'version': '01.0.0'}, 'not written'),
             ({'version': '1.0.0rc1'}, 'not written'),
             ({'version': '9' * 5000 + '.0.0'}, 'not written'),
             ({'beta': 'no'}, "its beta is 'no', neither true nor false"),
-            ({'provides': 'vm'}, 'no list of kinds of cluster'),
-            ({'provides': {'os': 'ubuntu'}}, 'no list of kinds of cluster'),
-            ({'provides': 7}, 'no list of kinds of cluster'),
+            ({'provides': 'vm'}, 'not a list of types of cluster'),
+            ({'provides': {'os': 'ubuntu'}}, 'not a list of types of cluster'),
+            ({'provides': 7}, 'not a list of types of cluster'),
             ({'provides': []}, 'it provides nothing'),
             ({'provides': [('vm', 'ubuntu')]}, "('vm', 'ubuntu') should be three words"),
             ({'provides': ['abc']}, "'abc' should be three words"),
@@ -74,7 +74,7 @@ class Yaml(unittest.TestCase):
             from_yaml('version: 2026-13-01')
 
     def test_an_empty_page_is_told(self):
-        with self.assertRaisesRegex(ManifestError, 'no mapping'):
+        with self.assertRaisesRegex(ManifestError, 'not a mapping'):
             from_yaml('')
 
     def test_without_pyyaml_it_is_told_what_to_install(self):
@@ -121,7 +121,7 @@ class Classes(unittest.TestCase):
         class Driver:
             provides = property()
 
-        with self.assertRaisesRegex(ManifestError, 'no list of kinds'):
+        with self.assertRaisesRegex(ManifestError, 'not a list of types'):
             from_class(Driver)
 
     def test_what_a_class_inherits_counts(self):

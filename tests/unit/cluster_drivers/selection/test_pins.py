@@ -40,7 +40,7 @@ class Pins(unittest.TestCase):
         self.assertEqual(
             'k8s_ubuntu_v1 2.0.1 (directory /usr/share/kiln/drivers/k8s_ubuntu_v1) has changed '
             'without a new version: digest edited, was digest of k8s_ubuntu_v1 2.0.1. '
-            'Give the changed driver a new version, and put the former back.',
+            'Give the changed driver a new version, and put the former driver back.',
             found.message,
         )
 
@@ -67,9 +67,9 @@ class Pins(unittest.TestCase):
     def test_a_version_that_is_gone_is_missed_with_what_there_is(self):
         found = self.check(changed(HEAT, version='3.0.0'), HELM)
         self.assertEqual((PinState.MISSING, None), (found.state, found.record))
-        self.assertIn('Of k8s_ubuntu_v1 there is: 3.0.0 (directory /usr', found.message)
+        self.assertIn('Installed versions of k8s_ubuntu_v1: 3.0.0 (directory /usr', found.message)
         self.assertIn('kiln cluster migrate-driver', found.message)
-        self.assertIn('there is: none', self.check(HELM).message)
+        self.assertIn('Installed versions of k8s_ubuntu_v1: none', self.check(HELM).message)
 
     def test_a_broken_one_is_told_with_its_reason(self):
         for version in ('2.0.1', ''):

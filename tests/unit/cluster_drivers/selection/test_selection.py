@@ -52,8 +52,8 @@ class FoundingNote(Choosing):
         self.assertEqual('k8s_ubuntu_v1', by_template.pin.name)
         self.assertEqual(
             (
-                'property kiln_driver of image ubuntu-24.04 7c1e asks for driver third_v1; '
-                'the template asks for k8s_ubuntu_v1, and wins.',
+                'property kiln_driver of image ubuntu-24.04 7c1e requests driver third_v1; '
+                'the template requests k8s_ubuntu_v1 and takes precedence.',
             ),
             by_template.notices,
         )
@@ -101,7 +101,7 @@ class FoundingNote(Choosing):
         found = self.choose(HEAT, image=image(os_distro='ubuntu'))
         self.assertEqual(
             (
-                'property os_distro of image ubuntu-24.04 7c1e is meant for libosinfo. '
+                'property os_distro of image ubuntu-24.04 7c1e belongs to libosinfo. '
                 'Set kiln_distro=ubuntu as well.',
             ),
             found.notices,
@@ -114,9 +114,9 @@ class FoundingNote(Choosing):
         self.assertEqual('k8s_fedora_coreos_v1', self.chosen(coreos, fedora, image=old))
         plain = self.choose(fedora, image=old)
         self.assertEqual('k8s_fedora_v1', plain.pin.name)
-        self.assertIn('libosinfo does not know', plain.notices[1])
+        self.assertIn('libosinfo does not define', plain.notices[1])
         self.assertIn('os_distro=fedora beside kiln_distro=fedora-coreos', plain.notices[1])
-        self.assertIn('builds fedora, of which fedora-coreos is a variant', plain.notices[2])
+        self.assertIn('builds fedora; fedora-coreos is a variant of fedora', plain.notices[2])
 
     def test_002_9_an_image_that_libosinfo_knows_keeps_working(self):
         coreos = driver('k8s_fedora_coreos_v1', ('vm', 'fedora-coreos', 'kubernetes'))

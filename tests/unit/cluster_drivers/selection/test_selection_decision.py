@@ -41,11 +41,11 @@ class Records(Choosing):
                 'coe: kubernetes (the template)',
                 'server_type: vm (not requested)',
                 'wanted: (vm, ubuntu, kubernetes)',
-                'driver: nobody names one',
+                'driver: not requested by name',
                 'candidates: k8s_ubuntu_v1 2.0.1',
                 'chosen: k8s_ubuntu_v1 2.0.1 (directory '
                 '/usr/share/kiln/drivers/k8s_ubuntu_v1), no other fits as closely',
-                'notice: property os_distro of image ubuntu-24.04 7c1e is meant for libosinfo. '
+                'notice: property os_distro of image ubuntu-24.04 7c1e belongs to libosinfo. '
                 'Set kiln_distro=ubuntu as well.',
                 'pinned: k8s_ubuntu_v1 2.0.1, digest digest of k8s_ubuntu_v1 2.0.1',
             ],
@@ -57,5 +57,5 @@ class Records(Choosing):
             self.choose(HEAT, HELM, request=Request(coe='kubernetes', server_type='vm'))
         lines = explain(caught.exception)
         self.assertEqual('server_type: vm (the request)', lines[2])
-        self.assertEqual('preferences: none for any of them', lines[-2])
+        self.assertEqual('preferences: none for these drivers', lines[-2])
         self.assertRegex(lines[-1], '^error ambiguous_cluster_driver: Several')

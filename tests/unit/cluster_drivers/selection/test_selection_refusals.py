@@ -129,7 +129,7 @@ class Refusals(Choosing):
             with self.subTest(request):
                 said = self.refused(ImageWithoutDistro, HEAT, image=image(), request=request)
                 self.assertEqual(
-                    'Image ubuntu-24.04 7c1e has no distro, without which a cluster driver '
+                    'Image ubuntu-24.04 7c1e has no distro, so a cluster driver '
                     'cannot be matched. Set its property kiln_distro, such as '
                     'kiln_distro=ubuntu (magnum_distro and os_distro are also read), or name '
                     'a driver as NAME:OS.',

@@ -60,8 +60,8 @@ class Versions(Choosing):
         self.assertEqual('1.10.0', found.pin.version)
         self.assertEqual(
             (
-                'k8s_v1 1.10.0 is used, for "k8s_v1" failed to load from package k8s-v1 3.0.0: '
-                'ImportError: no openstack.',
+                'k8s_v1 1.10.0 is used, because "k8s_v1" failed to load from package '
+                'k8s-v1 3.0.0: ImportError: no openstack.',
             ),
             found.notices,
         )

@@ -11,8 +11,8 @@ class Founding(Swarming):
     def test_the_oldest_manager_founds_the_swarm_and_the_others_wait_for_it(self):
         young, old = self.born(2, 'managers'), self.born(1, 'managers')
         worker = self.born(11)
-        self.assertEqual('web-managers-1 is to found the swarm', self.ask(young).reason)
-        self.assertIn('No manager can be asked', self.ask(worker).reason)
+        self.assertEqual('web-managers-1 must found the swarm', self.ask(young).reason)
+        self.assertIn('No manager answers', self.ask(worker).reason)
         self.join(old, young, worker)
         self.assertEqual(1, len(self.sim.swarms))
         self.assertEqual({'n-1', 'n-2', 'n-11'}, self.listed().keys())
@@ -27,13 +27,13 @@ class Founding(Swarming):
 
     def test_without_an_address_a_node_waits(self):
         node = self.born(1, 'managers', address=None)
-        self.assertEqual('it has no address yet', self.ask(node).reason)
+        self.assertEqual('it has no address', self.ask(node).reason)
 
     def test_the_next_oldest_founds_once_the_first_is_gone_with_its_swarm(self):
         first, second = self.born(1, 'managers'), self.born(2, 'managers')
         self.join(first)
         self.sim.of(first).up = False
-        self.assertIn('to found', self.ask(second).reason)
+        self.assertIn('must found', self.ask(second).reason)
         self.gone(first)
         self.join(second)
         self.assertEqual({'swarm-2'}, self.sim.living)
@@ -195,7 +195,7 @@ class Joining(Swarming):
         _, workers = self.whole()
         told = self.sim._peer
         self.sim._peer = lambda *of: {**told(*of), 'Status': {'State': 'unknown'}}
-        self.assertEqual('the swarm does not see it as ready yet', self.ask(workers[0]).reason)
+        self.assertEqual('the swarm does not report it as ready', self.ask(workers[0]).reason)
 
 
 class Errors(Swarming):

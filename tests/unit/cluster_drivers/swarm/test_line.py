@@ -98,13 +98,13 @@ class Lines(unittest.TestCase):
     def test_another_attempt_of_the_same_node_is_a_stranger(self):
         stray = a_node(1, attempt=2)
         server = self.serve(stray, authority())
-        with self.assertRaisesRegex(Silent, 'is not its own'):
+        with self.assertRaisesRegex(Silent, 'is not the engine of this node'):
             self.line(server).ask('GET', '/info')
         self.assertEqual([], server.asked)
 
     def test_an_engine_of_another_cluster_is_a_stranger(self):
         server = self.serve(self.node, authority(b'x' * 32), clients=authority())
-        with self.assertRaisesRegex(Silent, 'is not its own'):
+        with self.assertRaisesRegex(Silent, 'is not the engine of this node'):
             self.line(server).ask('GET', '/info')
 
     def test_an_engine_obeys_nobody_from_elsewhere(self):
@@ -143,7 +143,7 @@ class Lines(unittest.TestCase):
         server = self.serve(self.node, authority())
         server.status = 503
         for content, told in (
-            (b'{"message": "no leader."}', 'no leader'), (b'oh', 'oh'), (b'', 'it does not say'),
+            (b'{"message": "no leader."}', 'no leader'), (b'oh', 'oh'), (b'', 'no reason given'),
             (b'[]', r'\[\]'),
         ):  # fmt: skip
             server.content = content
@@ -153,7 +153,7 @@ class Lines(unittest.TestCase):
     def test_what_is_no_json_is_no_answer(self):
         server = self.serve(self.node, authority())
         server.content = b'<html>'
-        with self.assertRaisesRegex(Silent, 'no JSON'):
+        with self.assertRaisesRegex(Silent, 'not JSON'):
             self.line(server).ask('GET', '/info')
 
     def test_a_line_that_broke_is_opened_again(self):

@@ -45,7 +45,7 @@ class Founding(unittest.TestCase):
         first, second = a_node(1, created_at=5.0), a_node(2, created_at=5.0)
         none = Membership.INACTIVE
         said = [self.why_not(first, second, n_2=none), self.why_not(second, first, n_1=none)]
-        self.assertEqual(['', 'web-workers-1 is to found the swarm'], said)
+        self.assertEqual(['', 'web-workers-1 must found the swarm'], said)
 
     def test_nobody_may_once_an_operation_has_succeeded(self):
         cluster = a_cluster()
@@ -79,7 +79,7 @@ class Quorum(unittest.TestCase):
         managers = [a_peer(number, 'manager') for number in range(3)]
         self.assertEqual('', rules.lost_quorum(managers))
         managers[0] = a_peer(0, 'manager', reachable=False)
-        self.assertIn('none may fail', rules.lost_quorum(managers))
+        self.assertIn('one more failure loses', rules.lost_quorum(managers))
 
 
 class Strays(unittest.TestCase):
@@ -111,4 +111,4 @@ class Specs(unittest.TestCase):
     def test_a_manager_is_ready_when_it_is_reached(self):
         self.assertEqual('', rules.why_not_ready(a_peer(1, 'manager')))
         self.assertIn('reach', rules.why_not_ready(a_peer(1, 'manager', reachable=False)))
-        self.assertIn('see', rules.why_not_ready(a_peer(1, ready=False)))
+        self.assertIn('as ready', rules.why_not_ready(a_peer(1, ready=False)))

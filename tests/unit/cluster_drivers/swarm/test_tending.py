@@ -65,7 +65,7 @@ class Tending(Swarming):
     def test_that_no_more_managers_may_fail_is_told(self):
         self.change(self.managers[1], state=NodeState.UNHEALTHY)
         self.sim.of(self.managers[1]).up = False
-        with self.assertRaisesRegex(Unwell, '2 of 3 managers are reached, and none may fail'):
+        with self.assertRaisesRegex(Unwell, '2 of 3 managers are reachable: one more failure'):
             self.tend()
 
     def test_a_quorum_that_is_lost_is_told_with_the_way_back_and_nothing_is_founded(self):
@@ -79,7 +79,7 @@ class Tending(Swarming):
 
     def test_a_manager_that_has_lost_its_disk_joins_again_and_founds_nothing(self):
         self.sim.boot(self.managers[0])
-        with self.assertRaisesRegex(Unwell, 'none may fail now'):
+        with self.assertRaisesRegex(Unwell, 'one more failure loses the quorum'):
             self.tend()
         # By now it is there twice, and its old entry goes.
         self.tend()

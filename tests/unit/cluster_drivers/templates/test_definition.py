@@ -137,7 +137,7 @@ class Filling(TemplateCase):
         self.assertFalse(self.definition('').joins)
 
     def test_without_a_key_there_is_no_token(self):
-        with self.assertRaisesRegex(ClusterDriverError, 'no key here'):
+        with self.assertRaisesRegex(ClusterDriverError, 'no key for the join tokens'):
             self.user_data(self.definition('{{ node.join_token }}'), in_context=Context())
 
     def test_a_missing_value_is_told_and_nothing_is_built(self):
@@ -217,8 +217,8 @@ class Loading(TemplateCase):
         nothing = 'nothing is called {} here'
         self.assertEqual(
             {
-                (here, "parameter 'Bad', name: a name has small letters, digits and underscores, "
-                 "a letter first"),
+                (here, "parameter 'Bad', name: a name has lowercase letters, digits and "
+                 "underscores, and begins with a letter"),
                 (here, "parameter 'Bad', source: nothing is called 'node.nam' here"),
                 (here, "parameter 'unused', source: a fact is neither required nor secret, and "
                  "has no default"),
@@ -233,14 +233,14 @@ class Loading(TemplateCase):
                 (here, "template 'absent' cannot be read: No such file or directory"),
                 (here, "template '../user_data' must be below the directory of the templates"),
                 (here, "template '/etc/passwd' must be below the directory of the templates"),
-                (here, "template 'binary' is no text in UTF-8"),
-                (here, "output 'X', name: a name has small letters, digits and underscores, a "
-                 "letter first"),
-                (here, "output 'X', text: this is no {{ name }} and no {{ name | filter }}"),
+                (here, "template 'binary' is not UTF-8 text"),
+                (here, "output 'X', name: a name has lowercase letters, digits and "
+                 "underscores, and begins with a letter"),
+                (here, "output 'X', text: this is neither {{ name }} nor {{ name | filter }}"),
                 (here, "output 'o': " + nothing.format("'node.adress'")
                  + '; did you mean node.address?'),
                 ('user_data', nothing.format("'unmapped'")),
-                ('user_data', 'this is no {{ name }} and no {{ name | filter }}'),
+                ('user_data', 'this is neither {{ name }} nor {{ name | filter }}'),
             },
             found,
         )  # fmt: skip
@@ -340,7 +340,7 @@ class Values(TemplateCase):
         secrets = FileSecrets(self.directory)
         ((path, message),) = self.found(definition, of, secrets=secrets)
         self.assertEqual('nodegroups[0]', path)
-        self.assertIn('is not there', message)
+        self.assertIn('does not exist', message)
         self.assertNotIn('hunter2', message)
 
     def test_a_group_of_the_template_is_named_as_such(self):

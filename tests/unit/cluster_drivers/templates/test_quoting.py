@@ -106,7 +106,7 @@ class InShell(unittest.TestCase):
     def test_other_scripts_take_no_words_of_a_shell(self):
         self.assertEqual([], wrong('#!/usr/bin/python3\nA = {{ a | json }}'))
         (problem,) = wrong('#!/usr/bin/env python3\nA = {{ a | shell }}')
-        self.assertIn('no shell', problem.message)
+        self.assertIn('not a shell', problem.message)
 
     def test_what_is_neither_is_the_authors_own(self):
         self.assertEqual([], wrong('A="{{ a | shell }}" {{ a | json }}', file='x.conf'))
@@ -134,7 +134,7 @@ class InYaml(unittest.TestCase):
         for text in spots:
             with self.subTest(text):
                 (problem,) = wrong(YAML + text)
-                self.assertIn('leave nothing around it', problem.message)
+                self.assertIn('put nothing around it', problem.message)
                 self.assertGreater(problem.line, 1)
 
     def test_json_in_the_name_of_a_value_is_none(self):
@@ -157,9 +157,9 @@ class InYaml(unittest.TestCase):
     def test_what_is_no_yaml_is_told_with_its_place(self):
         (problem,) = wrong(YAML + 'a: [1\nb: 2')
         self.assertEqual(3, problem.line)
-        self.assertIn('no YAML', problem.message)
+        self.assertIn('not YAML', problem.message)
         (problem,) = wrong('a: \x01', file='t.yml')
-        self.assertIn('no YAML', problem.message)
+        self.assertIn('not YAML', problem.message)
 
     def test_json_files_are_judged_alike(self):
         self.assertEqual([], wrong('{"a": {{ a | json }}}', file='t.json'))
