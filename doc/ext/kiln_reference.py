@@ -5,9 +5,10 @@ import inspect
 import json
 import pathlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import driver_matrix
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
@@ -16,12 +17,15 @@ from kiln import exceptions
 from kiln.cli.app import KilnApp
 from kiln.cli.commands import CommandTable
 from kiln.cli.exit_codes import CODES, ExitCode
+from kiln.cluster_drivers.discovery.manifest import from_class
+from kiln.cluster_drivers.values import Cap
 from kiln.cluster_file.fields import RECORDS
 from kiln.cluster_file.schema import json_schema
 from kiln.compute.facade import Compute
 from kiln.compute_drivers.calls import Call
 from kiln.conf import opts
 from kiln.images.recipe_fields import RECIPE
+from kiln.models import Ability
 from kiln.wrappers.operations.operation import Operation
 
 EXAMPLES = pathlib.Path(__file__).parents[1] / 'examples'
@@ -123,6 +127,34 @@ class Calls(Generated):
         yield from _table(rows)
 
 
+class ComputeDrivers(Generated):
+    """Abilities and limits of the compute drivers in tree, a column for each driver."""
+
+    def lines(self) -> Iterator[str]:
+        drivers = driver_matrix.compute_drivers()
+        rows = [('ability or limit', *(one.name for one in drivers))]
+        for ability in Ability:
+            rows.append((f'``{ability.value}``', *(_ability(one, ability) for one in drivers)))
+        for name in drivers[0].limits:
+            rows.append((f'``{name}``', *(_limit(one.limits[name]) for one in drivers)))
+        yield from _table(rows)
+
+
+class ClusterDrivers(Generated):
+    """Types of cluster, capabilities and verbs of the cluster drivers in tree."""
+
+    def lines(self) -> Iterator[str]:
+        drivers = driver_matrix.cluster_drivers()
+        rows = [('capability', *drivers)]
+        provided = (from_class(one).provides or () for one in drivers.values())
+        rows.append(('provides', *(_plain(', '.join(map(str, one))) for one in provided)))
+        for cap in Cap:
+            able = (cap in one.capabilities for one in drivers.values())
+            rows.append((f'``{cap.value}``', *('yes' if one else 'no' for one in able)))
+        rows.append(('verbs', *(_names(one.verbs) or 'none' for one in drivers.values())))
+        yield from _table(rows)
+
+
 class Options(Generated):
     """Every option of kiln.conf."""
 
@@ -203,6 +235,26 @@ class ImageFile(ClusterFile):
     """Every key of the file that a recipe of an image is."""
 
     records = (RECIPE,)
+
+
+def _ability(driver: driver_matrix.ComputeDriver, ability: Ability) -> str:
+    if ability in driver.conditional:
+        return 'by configuration'
+    return 'yes' if ability in driver.abilities else 'no'
+
+
+def _limit(limit: driver_matrix.Limit) -> str:
+    """Return how a limit is written in a cell."""
+    if not limit.values:
+        return 'by configuration'
+    if not isinstance(limit.values[0], frozenset):
+        return ' or '.join(map(str, limit.values))
+    text = _names(limit.always) or 'none'
+    return f'{text}; by configuration also {_names(limit.sometimes)}' if limit.sometimes else text
+
+
+def _names(values: Iterable[str]) -> str:
+    return ', '.join(f'``{value}``' for value in sorted(map(str, values)))
 
 
 def public_members(cls: type) -> list[tuple[str, Any]]:
@@ -338,6 +390,8 @@ def setup(app):
     app.add_directive('kiln-errors', Errors)
     app.add_directive('kiln-advice', AdviceTable)
     app.add_directive('kiln-calls', Calls)
+    app.add_directive('kiln-compute-drivers', ComputeDrivers)
+    app.add_directive('kiln-cluster-drivers', ClusterDrivers)
     app.add_directive('kiln-compute', ComputeFace)
     app.add_directive('kiln-operation', OperationFace)
     app.add_directive('kiln-options', Options)
