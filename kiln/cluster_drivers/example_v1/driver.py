@@ -18,7 +18,12 @@ from .template_def import ExampleTemplateDefinition
 
 
 class Driver(NodeClusterDriver):
-    """Builds clusters in which each node serves a page."""
+    """Builds clusters of nodes that each show a page.
+
+    The oldest node keeps the state, so scaling never removes it, and a cluster needs one
+    node at least. The monitor counts the nodes that kiln has recorded, and sends them no
+    request. Neither credentials nor the certificate of an authority can be rotated.
+    """
 
     name = manifest.driver
     version = manifest.version

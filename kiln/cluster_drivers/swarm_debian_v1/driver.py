@@ -31,7 +31,13 @@ from .view import NoManager, View
 
 
 class Driver(NodeClusterDriver):
-    """Builds Docker Swarms: nodes of role ``control`` are managers, all others workers."""
+    """Builds Docker Swarms: groups of role ``control`` are managers, all others workers.
+
+    A swarm works only while a majority of its managers does, so plans with an even number of
+    managers, or with changes that would cost the majority, are refused; so is the reboot or
+    rebuild of the only manager. A swarm that has lost its majority is reported, but not
+    recovered: for that a user runs the verb ``recover``. Nodes run Debian.
+    """
 
     name = manifest.driver
     version = manifest.version

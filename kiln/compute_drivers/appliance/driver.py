@@ -53,7 +53,13 @@ _BY_COMMAND = {
 
 
 class ApplianceDriver(AmphoraComputeDriver, MachinePool):
-    """Claims enrolled machines for builds, and wipes them when the amphorae are deleted."""
+    """Claims enrolled machines for builds, and wipes them when the amphorae are deleted.
+
+    It creates no machine and cannot change the cabling, so a build needs a free machine, and
+    networks, ports, security groups and server groups are refused. Everything else that
+    changes a machine is a command of the inventory: without one there is no reboot, rebuild
+    or console log, and user data, files and keys are refused. Suspend and resume do not exist.
+    """
 
     options: ClassVar[Sequence[Any]] = cast(
         'Sequence[Any]', LazyOptions('kiln.compute_drivers.appliance.conf')

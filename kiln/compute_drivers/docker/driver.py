@@ -49,7 +49,12 @@ _SEEDED = frozenset({'keys', 'config_drive_files', 'user_data'})
 
 
 class DockerDriver(AmphoraComputeDriver):
-    """Builds amphorae as containers of one Docker Engine, or of Podman."""
+    """Builds amphorae as containers of one Docker Engine, or of Podman.
+
+    Engines do not have security groups, server groups, or ports that exist before their
+    container, so builds with these are refused. A container cannot be rebuilt under its id.
+    Files, keys and user data need a seed: a backend with ``seed = none`` refuses them.
+    """
 
     options: ClassVar[Sequence[Any]] = cast(
         'Sequence[Any]', LazyOptions('kiln.compute_drivers.docker.conf')

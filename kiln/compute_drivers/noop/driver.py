@@ -37,6 +37,10 @@ _CLOUD_OPTIONS = (
 class NoopDriver(AmphoraComputeDriver):
     """Builds nothing real, and fulfils the whole contract.
 
+    No machine runs: files, keys and user data are checked and then only counted or hashed,
+    and no address can be reached. A cloud in memory ends with its process; one in a file is
+    shared, but its latencies, faults and what it offers belong to each process.
+
     Each driver has its own cloud unless it is given one; two drivers with
     different owners can share a cloud.
     """

@@ -11,7 +11,12 @@ from kiln.plugins.extras import importing
 
 
 class NovaDriver(ServerDriver):
-    """Builds amphorae as servers of one project of one Nova."""
+    """Builds amphorae as servers of one project of one Nova.
+
+    It builds virtual machines only, and needs microversion 2.52 or newer. Nova accepts a
+    build before it looks for a host, so lack of capacity shows only after the build began.
+    States are polled, unless ``notification_url`` is set.
+    """
 
     @classmethod
     def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:

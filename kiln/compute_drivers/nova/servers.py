@@ -54,7 +54,12 @@ _GROUPS = '/os-server-groups'
 
 
 class ServerDriver(AmphoraComputeDriver):
-    """The hooks of the contract as requests to one project of one Nova."""
+    """The hooks of the contract as requests to one project of one Nova.
+
+    A server that boots from a volume has no image to reuse, so its rebuild must name one.
+    Server groups do not record who created them. The only resources beside servers that it
+    lists and deletes are ports.
+    """
 
     options: ClassVar[Sequence[Any]] = cast(
         'Sequence[Any]', LazyOptions('kiln.compute_drivers.nova.conf')
