@@ -8,7 +8,8 @@ Two views of a cluster have the same oldest manager, unless the first view's old
 is gone together with its machine: nodes are created in the order of their times, and a node
 is gone when its backend reports that the machine is gone. Therefore a late request of a
 process that has lost the cluster reaches the same machine, which is in a swarm by then and
-refuses; or it reaches no engine, because a machine that took over the address cannot prove its identity.
+refuses; or it reaches no engine, because a machine that took over the address cannot prove
+its identity.
 
 One case remains: a process that sleeps from before the creation of the second manager until the
 first manager is reset. Only then can the first manager found a swarm, in the moment between
