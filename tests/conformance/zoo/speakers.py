@@ -139,7 +139,7 @@ class VendorAmphora(Amphora):
 
 @caught_by(
     'test_an_instance_is_an_amphora_of_the_contract',
-    'test_a_list_has_values_of_the_contract',
+    'test_a_list_consists_of_values_of_the_contract',
 )
 class ReturnsItsOwnKind(Describing):
     """Returns values of a class of its own."""

@@ -30,7 +30,7 @@ class Values(ConformanceFixture):
         self.assertIs(type(changes), Changes)
         self.assertEqual({type(status) for status in changes.statuses}, {ComputeStatus})
 
-    def test_a_list_has_values_of_the_contract(self) -> None:
+    def test_a_list_consists_of_values_of_the_contract(self) -> None:
         self.build()
         self.assertEqual({type(one) for one in self.driver.list_amphorae()}, {Amphora})
 
