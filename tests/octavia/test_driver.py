@@ -413,7 +413,7 @@ class ServerGroups(OctaviaCase):
             self.compute.delete_server_group(group_id)
 
     def test_a_refused_group_is_octavias_error(self):
-        with self.assertRaisesRegex(exceptions.ServerGroupObjectCreateException, 'no policy'):
+        with self.assertRaisesRegex(exceptions.ServerGroupObjectCreateException, 'does not exist'):
             self.compute.create_server_group('octavia-lb-1', 'anti-gravity')
 
     def test_reverting_a_group_that_was_never_created_is_octavias_error(self):

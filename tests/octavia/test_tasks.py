@@ -59,7 +59,7 @@ class Creating(TaskCase):
         self.assertIn('/etc/octavia/amphora-agent.conf', amphora.raw['files'])
 
     def test_a_flow_that_fails_later_removes_its_amphora(self):
-        with self.assertRaisesRegex(ValueError, 'goes wrong'):
+        with self.assertRaisesRegex(ValueError, 'a later task fails'):
             self.run_flow(self.create_flow(Fails()))
         self.assertEqual([], self.amphorae())
 
@@ -135,7 +135,7 @@ class Deleting(TaskCase):
     def test_a_port_is_attached_and_detached_when_the_flow_fails(self):
         built = self.build()
         flow = linear_flow.Flow('attach').add(compute_tasks.AttachPort(), Fails())
-        with self.assertRaisesRegex(ValueError, 'goes wrong'):
+        with self.assertRaisesRegex(ValueError, 'a later task fails'):
             self.run_flow(flow, amphora={'compute_id': built}, port={'id': 'vip'})
         other = self.build(name='other')
         self.compute.attach_network_or_port(other, port_id='vip')
@@ -143,6 +143,6 @@ class Deleting(TaskCase):
     def test_a_server_group_is_created_and_removed_when_the_flow_fails(self):
         flow = linear_flow.Flow('group')
         flow.add(compute_tasks.NovaServerGroupCreate(provides='server_group_id'), Fails())
-        with self.assertRaisesRegex(ValueError, 'goes wrong'):
+        with self.assertRaisesRegex(ValueError, 'a later task fails'):
             engines.run(flow, store={'loadbalancer_id': 'lb-1'})
         self.assertEqual([], list(self.noop.list_resources().result()))

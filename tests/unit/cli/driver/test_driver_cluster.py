@@ -394,11 +394,11 @@ class Judges(ClusterShell):
             folder / 'driver.py', '    # Next: is_ready()', '    def is_redy(self): ...\n    #'
         )
         self.fails(1, 'driver', 'test', str(folder), '--select', '*almost*', '--kind', 'cluster')
-        self.assertIn("is ['is_ready'] meant?", self.out)
+        self.assertIn("did you mean ['is_ready']?", self.out)
 
     def test_values_of_parameters_are_passed_on(self):
         folder = self.new('acme_v1')
-        select = ['--select', '*as_it_should_be']
+        select = ['--select', '*a_valid_cluster*']
         self.ok('driver', 'test', str(folder), *select, '--parameter', 'greeting=Hi')
         self.fails(1, 'driver', 'test', str(folder), *select, '--parameter', 'greeting=7')
         err = self.fails(2, 'driver', 'test', str(folder), '--select', 'xyzzy')
