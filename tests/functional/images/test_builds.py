@@ -136,7 +136,7 @@ class Ending(BuildCase):
         first.send_signal(signal.SIGSTOP)
         second = self.command('image', 'build', 'plain-node')
         for line in second.stderr:
-            if 'waiting for somebody else' in line:
+            if 'waiting for another process' in line:
                 break
         first.send_signal(signal.SIGCONT)
         said, told = second.communicate(timeout=END_S)
