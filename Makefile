@@ -28,6 +28,7 @@ test: $(STAMP)
 lint: $(VENV)/.linting
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
+	$(VENV)/bin/python -m tools.plain_words
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy --explicit-package-bases --namespace-packages doc/examples
 	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python doc/examples

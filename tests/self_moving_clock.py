@@ -21,7 +21,7 @@ _HUNG_S = 60.0
 class _Waits:
     """What the threads of this process wait for, noted where all waiting ends up.
 
-    The frames of threads would tell as much, but whoever holds them keeps their locals
+    The frames of threads would show as much, but a reference to them keeps their locals
     alive: a cursor of SQLite that lives longer keeps its transaction.
     """
 
@@ -59,7 +59,7 @@ class _Waits:
         if isinstance(what, threading.Thread):
             # On its way out it is alive for a moment in which nobody sees it among the others.
             return threading._active.get(what.ident) is what
-        # Whoever is notified is no more among its waiters, even before it has noticed.
+        # A notified thread has left the waiters, even before it wakes.
         noted = sum(one is what for _, one in list(self._now.values()))
         return len(what._waiters) == noted
 
@@ -166,7 +166,7 @@ class SelfMovingClock(VirtualClock):
             pause_s = 0.0
             for look in list(self._lookers):
                 look()
-            # First whoever looks at what came of the last step, then the next one.
+            # First the threads that read the outcome of the last step, then the next step.
             asked = (self._begun or not asked) and self._ask()
             if not asked:
                 step_s = self.next_alarm_s()
@@ -185,7 +185,7 @@ class SelfMovingClock(VirtualClock):
     # ---- who waits -----------------------------------------------------------------
 
     def _all_wait(self) -> bool:
-        # Two equal looks: whoever waits in the same place at both has waited all the
+        # Two equal looks: a thread that waits in the same place at both has waited all the
         # time between their ends, so for a moment all have waited at once.
         first = self._look()
         return first is not None and first == self._look()

@@ -1,4 +1,4 @@
-"""The cluster drivers in tree keep every promise; who is killed meanwhile is tested elsewhere."""
+"""The cluster drivers in tree keep every promise; kills are tested elsewhere."""
 
 import unittest
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who may import whom: the table of the architecture, enforced."""
+"""Allowed imports: the table of the architecture, enforced."""
 
 import ast
 import collections
@@ -199,7 +199,7 @@ def modules():
 
 @functools.cache
 def statements(source):
-    """Return all statements of a module; who walks it whole spends most on expressions."""
+    """Return all statements of a module; a walk of all nodes would spend most on expressions."""
     found = list(ast.parse(source).body)
     for node in found:
         for part in 'body', 'orelse', 'finalbody', 'handlers', 'cases':

@@ -199,7 +199,8 @@ class ClusterWork(Work):
     def _look(self, entry: Entry, operation: Operation) -> bool:
         """Take in the last look at machines, and begin one when it is time for it.
 
-        Who works on a cluster sees for himself: nobody else may write of its nodes.
+        The worker that holds the lease reads the machines itself: no other process can write
+        their nodes.
         Return whether something was seen.
         """
         if self._check.apply(entry, self._roster):
@@ -230,7 +231,7 @@ class ClusterWork(Work):
     def _plan(self, entry: Entry, operation: Operation) -> None:
         """Say which nodes are to be made and which are to go, as far as may be now."""
         deleted = operation.kind is OperationKind.DELETE
-        # Whoever is to go needs no zone, nor a backend that could tell.
+        # Nodes that are removed need no zone, nor a backend that reports one.
         if not deleted and (unknown := self._wishes.unknown_zones()):
             self._holds = (f'the zones for {", ".join(unknown)} are not known yet',)
             return

@@ -85,7 +85,7 @@ _DOOMED = {
 }
 
 _BY_ID = frozenset({Act.DELETE, Act.LOOK})
-#: Of these a machine may come back to work, or not.
+#: After these a machine can come back to work, or not.
 _RESETS = frozenset({Act.REBOOT, Act.REBUILD})
 #: What is done to a node that is there: to find no machine is a failure.
 EXPECTING = _RESETS | {Act.WATCH}
@@ -124,8 +124,8 @@ def next_act(
 def look_pause_s(waited_s: float, nodes: int) -> float:
     """Return how long to wait before the next look at one of so many nodes.
 
-    A tenth of the time that it has taken so far: who is soon done is soon seen, and
-    who takes long is not looked at all the time.
+    A tenth of the time that it has taken so far: a quick node is seen soon, and a slow
+    one is not polled all the time.
     """
     return min(LOOK_S, max(FIRST_LOOK_S, waited_s / 10, nodes / _LOOKS))
 
@@ -136,7 +136,7 @@ class Verdict:
 
     state: NodeState
     cause: Cause | None
-    #: Seconds until the next attempt; None where there is none.
+    #: Seconds until the next attempt; None without one.
     again_s: float | None
 
 

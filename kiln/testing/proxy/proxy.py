@@ -134,7 +134,7 @@ class FaultProxy:
 
         ``path`` is a regular expression for the whole path, where version,
         project and query do not count: ``/servers/[^/]+``. Several faults are
-        used in turn, each for one request. Of the requests that fit, the first
+        used in turn, each for one request. The first of the requests that fit
         ``skip`` pass, and no more than ``times`` meet a fault.
         """
         return self.add(Rule(faults, method, path, when, skip, times, chance))

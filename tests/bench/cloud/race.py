@@ -23,7 +23,7 @@ from tools.devcloud.status import uses
 SAMPLE_S = 0.1
 GONE_S = 300.0
 WARM_S = 60.0
-#: A list of changes overlaps the time before by some seconds, whoever asks for it.
+#: A list of changes overlaps the time before by some seconds, in every contender.
 REST_S = 5.0
 # The moment before Nova writes that a server is ACTIVE. What Nova's API says of that
 # moment has whole seconds.
@@ -32,7 +32,7 @@ SPAWNED = re.compile(r'(\S+ \S+) .*\[instance: (\S+)\] Took \S+ seconds to spawn
 
 @dataclasses.dataclass(frozen=True)
 class Contender:
-    """Who takes part."""
+    """The contenders."""
 
     name: str
     module: str

@@ -96,7 +96,7 @@ class CountsMilliseconds(Describing):
 
 @caught_by('test_an_active_instance_has_no_fault')
 class FindsFaultWithAll(Describing):
-    """Has words for a fault where there is none."""
+    """Describes a fault that does not exist."""
 
     def describe(self, amphora):
         return dataclasses.replace(amphora, fault='none')

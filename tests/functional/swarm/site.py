@@ -81,7 +81,7 @@ def kiln(conf, *arguments, check=True):
 
 
 def conduct(conf, *options):
-    """Start a conductor; who asked ends it."""
+    """Start a conductor; the caller ends it."""
     return subprocess.Popen(
         command(conf, *options, 'conductor'),
         cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -162,7 +162,7 @@ class SwarmSite(unittest.TestCase):
         return ready and not self.store().operations.open(self.store().clusters.get('web').id)
 
     def container_of(self, node):
-        """Return the container of a node of kiln's; None where there is none."""
+        """Return the container of a node of kiln's; None if it does not exist."""
         try:
             return self.bare.containers.get(node.compute_id)
         except docker.errors.NotFound:

@@ -118,7 +118,7 @@ class Bodies(threading.Thread):
         try:
             while not self._over.wait(LOOK_S):
                 self.look()
-        # Who waits for machines is told why there are none, at the end at the latest.
+        # A caller that waits for machines learns why they are missing, at the end at the latest.
         except Exception as exc:
             self.error = exc
 

@@ -52,7 +52,7 @@ class NovaSwarmSite(SwarmSite):
 
     @classmethod
     def remove_what_is_left(cls):
-        # Their machines go with them, or else with whoever made these.
+        # Their machines go with them, or else with the site that made these.
         for server_id in cls.cloud.servers():
             cls.cloud.delete_server(server_id)
 

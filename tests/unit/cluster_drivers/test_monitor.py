@@ -8,7 +8,7 @@ from kiln.cluster_drivers.monitor import Gauge, Metric, Monitor, Reading
 from kiln.testing.clock import VirtualClock
 from tests.unit.cluster_drivers.samples import cluster, context
 
-CPU = Metric('cpu', '%', 'Of all nodes.')
+CPU = Metric('cpu', '%', 'All nodes.')
 RAM = Metric('ram', 'MiB', 'In use.')
 
 
@@ -52,7 +52,7 @@ class Gauges(unittest.TestCase):
             raise OSError('no route, token=hunter2')
 
         self.assertEqual({'OSError: no route, token=***'}, self.reasons(fail))
-        self.assertEqual(1, len(self.reasons(7)), 'an answer that is no mapping')
+        self.assertEqual(1, len(self.reasons(7)), 'an answer that is not a mapping')
 
     def test_000_13_a_pull_that_is_late_is_left_behind_and_none_is_begun_beside_it(self):
         clock = VirtualClock()

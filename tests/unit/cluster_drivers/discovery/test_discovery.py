@@ -201,7 +201,7 @@ class AsInMagnum(Installed):
         for number, source in enumerate((
             'import no_such_library',
             'raise SystemExit(1)',
-            'this is no python',
+            'this cannot be python',
             'Driver = 42',
             'import abc\nclass Driver(abc.ABC):\n'
             '    @abc.abstractmethod\n    def create_cluster(self): ...\n',

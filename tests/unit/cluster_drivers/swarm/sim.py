@@ -1,4 +1,4 @@
-"""Engines that are no processes: the rules of a Swarm, for tests of what kiln decides.
+"""Simulated engines, without processes: the rules of a Swarm, for tests of what kiln decides.
 
 What real engines do is tested on real ones, in tests/functional/swarm. Here are many
 lives in a moment, with answers that get lost and machines that die.

@@ -1,4 +1,4 @@
-"""Real TLS on the loopback: who is believed, and who is not."""
+"""Real TLS on the loopback: which peers are trusted, and which are refused."""
 
 import contextlib
 import http.server

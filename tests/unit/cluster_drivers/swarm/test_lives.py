@@ -68,7 +68,7 @@ class Lives(RuleBasedStateMachine):
             return
         node = view.nodes[pick % len(view.nodes)]
         if stale is not None and node.id in self.drained:
-            # Who was taken out to be reset is free for a moment; see rules.
+            # A node taken out to be reset is free for a moment; see rules.
             return
         self.sim.lose_answer = lost
         with contextlib.suppress(ClusterDriverError):
@@ -125,7 +125,7 @@ class Lives(RuleBasedStateMachine):
 
 
 TestLives = Lives.TestCase
-# Of lives that go wrong the shortest takes minutes to find; any of them shows what is wrong.
+# The shortest life that goes wrong takes minutes to find; any of them shows what is wrong.
 TestLives.settings = settings(
     max_examples=examples(12), stateful_step_count=50, deadline=None, phases=(Phase.generate,)
 )
