@@ -323,7 +323,7 @@ class Events(Case):
 
 _CRASH = """
 import os, sys
-from kiln.compute_drivers.docker import builds
+from kiln.compute_drivers.docker.building import builds
 from tests.functional.docker.site import options_of
 from kiln.compute_drivers.docker.driver import DockerDriver
 
