@@ -54,6 +54,8 @@ class ClockEvent:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        # Entered by itself, never through the condition: a signal handler that raises
+        # within code of Condition would leave it held.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._set = False

@@ -7,12 +7,9 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from kiln.cli.app import KilnApp
-
-if TYPE_CHECKING:
-    pass
 
 
 def main() -> NoReturn:

@@ -207,16 +207,18 @@ def statements(source):
     return found
 
 
-def imports(source):
+def imports(source, folder=None):
+    """Yield what a module imports; what it imports from beside it, where its folder is given."""
     for node in statements(source):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level != 1:  # 1: from beside it
+        elif isinstance(node, ast.ImportFrom) and (node.level != 1 or folder):
+            home = '.'.join(filter(None, (folder, node.module))) if node.level else node.module
             for alias in node.names:
-                joined = f'{node.module}.{alias.name}'
+                joined = f'{home}.{alias.name}'
                 path = ROOT / joined.replace('.', '/')
                 is_module = path.is_dir() or path.with_suffix('.py').exists()
-                yield joined if is_module else node.module
+                yield joined if is_module else home
 
 
 def driver_of(module):
@@ -262,7 +264,7 @@ def arrows():
     """Yield each import of one module of kiln by another, both by their whole names."""
     names = {name for name, _ in modules()}
     for module, source in modules():
-        for imported in imports(source):
+        for imported in imports(source, module.rpartition('.')[0]):
             known = imported if imported in names else imported.rpartition('.')[0]
             if known in names and known != module:
                 yield module, known

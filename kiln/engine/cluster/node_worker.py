@@ -20,7 +20,7 @@ from kiln.engine.cluster.worker import Work
 from kiln.engine.context import Parts
 from kiln.engine.health.check_operation import Check
 from kiln.engine.health.machine_state import Survey, watched
-from kiln.engine.nodes.action import Due, Tools
+from kiln.engine.nodes.action import Due, Tools, forget, has_other_place
 from kiln.engine.nodes.actions import NodeActions
 from kiln.engine.nodes.build_gate import BuildGate
 from kiln.engine.nodes.join_key import JoinKey
@@ -362,7 +362,7 @@ class ClusterWork(Work):
         """Intend what is next for a node, and have it begun after the commit."""
         if member.busy or self._burial.gives_up(member):
             return
-        elsewhere = self._actions.has_other_place(member, self._wishes)
+        elsewhere = has_other_place(member, self._wishes)
         reset = self._resets.act(member) if self._resets is not None else None
         act = lifecycle.next_act(
             member.node, elsewhere=elsewhere, reset=reset, forced=self._burial.forced
@@ -373,7 +373,7 @@ class ClusterWork(Work):
             self._roster.wait(member)
             return
         if act is Act.FORGET:
-            self._actions.forget(entry, member)
+            forget(self._roster, entry, member)
             self._replan = True
             return
         if (standing := self._hooking.gate(entry, member, act)) is not Standing.PASSED:

@@ -117,7 +117,7 @@ class NodeAction(abc.ABC):
         return False
 
 
-def remove(roster: Roster, entry: Entry, member: Member) -> bool:
+def forget(roster: Roster, entry: Entry, member: Member) -> bool:
     """Remove a node that no backend has."""
     node = member.node
     entry.confirm_gone(node)

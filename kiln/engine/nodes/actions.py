@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from kiln.clusters.models import Node, NodeState
-from kiln.engine.nodes.action import Due, NodeAction, Tools, has_other_place, remove
+from kiln.engine.nodes.action import Due, NodeAction, Tools, forget
 from kiln.engine.nodes.build import Build, Find
 from kiln.engine.nodes.delete import Delete
 from kiln.engine.nodes.drain import Drain, Relieve
@@ -21,7 +21,7 @@ from kiln.engine.plan.lifecycle import Act
 from kiln.engine.results import News
 from kiln.exceptions import BuildDiffers, InstanceNotFoundError, InsufficientCapacity
 
-KINDS: tuple[type[NodeAction], ...] = (
+_KINDS: tuple[type[NodeAction], ...] = (
     Build, Find, Watch, AskReady, Drain, Relieve, Reboot, Rebuild, Delete, Look,
 )  # fmt: skip
 
@@ -32,7 +32,7 @@ class NodeActions:
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._roster = tools.roster
-        self._actions = {kind.act: kind(tools) for kind in KINDS}
+        self._actions = {kind.act: kind(tools) for kind in _KINDS}
 
     def begin(self, act: Act, due: Due) -> None:
         """Begin an action; its result is reported, also where it cannot even begin."""
@@ -55,18 +55,10 @@ class NodeActions:
             return self._actions[news.act].result(news.value, entry, member, wishes)
         missing = isinstance(news.error, InstanceNotFoundError)
         if missing and news.act not in lifecycle.EXPECTING:
-            return self.forget(entry, member)
+            return forget(self._roster, entry, member)
         if news.act is Act.BUILD and isinstance(news.error, InsufficientCapacity):
             return self._full(news.error, entry, member, wishes)
         return self._failed(news.act, news.error, entry, member)
-
-    def forget(self, entry: Entry, member: Member) -> bool:
-        """Remove a node that no backend has."""
-        return remove(self._roster, entry, member)
-
-    def has_other_place(self, member: Member, wishes: Wishes) -> bool:
-        """Return True if a node that found no room is to be tried at another place."""
-        return has_other_place(member, wishes)
 
     def console(self, node: Node) -> str:
         """Return what a node wrote on its console; blocks.

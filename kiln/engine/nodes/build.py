@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kiln.clusters.models import NodeState
 from kiln.engine.context import labels
-from kiln.engine.nodes.action import Due, NodeAction, remove
+from kiln.engine.nodes.action import Due, NodeAction, forget
 from kiln.engine.nodes.node_table import Member
 from kiln.engine.nodes.transaction import Entry
 from kiln.engine.plan.desired import Wishes
@@ -64,6 +64,6 @@ class Find(NodeAction):
         # What was sent can still be on its way, so absence is believed the second time.
         member.absent += 1
         if member.absent >= 2:
-            return remove(self._roster, entry, member)
+            return forget(self._roster, entry, member)
         member.not_before = entry.moment + self._tools.settle_s
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kiln.clusters.models import NodeState
-from kiln.engine.nodes.action import Due, NodeAction, has_other_place, remove
+from kiln.engine.nodes.action import Due, NodeAction, forget, has_other_place
 from kiln.engine.nodes.node_table import Member
 from kiln.engine.nodes.transaction import Entry
 from kiln.engine.plan.desired import Wishes
@@ -21,7 +21,7 @@ class Delete(NodeAction):
 
     def result(self, value: None, entry: Entry, member: Member, wishes: Wishes) -> bool:
         if not has_other_place(member, wishes):
-            return remove(self._roster, entry, member)
+            return forget(self._roster, entry, member)
         entry.confirm_gone(member.node)
         entry.settle(Act.DELETE, member.node)
         self._roster.change(

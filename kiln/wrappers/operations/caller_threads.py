@@ -27,6 +27,8 @@ class CallerThreads:
     def __init__(self, name: str, size: int) -> None:
         self.size = size
         self._name = name
+        # Entered by itself, never through the condition: a signal handler that raises
+        # within code of Condition would leave it held.
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._waiting: collections.deque[Callable[[], object]] = collections.deque()

@@ -64,9 +64,9 @@ class Promise(Generic[T]):
         if not self.done():
             with self._lock:
                 if not self.done() and self._waiter is None:
-                    self._waiter = _Waiter(self.done)
+                    self._waiter = _Waiter()
                 waiter = self._waiter
-            if waiter is not None and not _wait(waiter, timeout) and not self.done():
+            if waiter is not None and not _wait(waiter, self.done, timeout):
                 raise TimeoutError(f'{self!r} is not done yet.')
         return self._error
 
@@ -152,17 +152,16 @@ class _Waiter:
     would then hang. A lock that is entered by itself is let go whatever is raised.
     """
 
-    __slots__ = ('_changed', '_done', '_lock')
+    __slots__ = ('_changed', '_lock')
 
-    def __init__(self, done: Callable[[], bool]) -> None:
-        self._done = done
+    def __init__(self) -> None:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
 
-    def wait(self, timeout: float | None) -> bool:
-        """Wait; True once it is done."""
+    def wait(self, done: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait; return True once it is done."""
         with self._lock:
-            return self._done() or self._changed.wait(timeout) or self._done()
+            return done() or self._changed.wait(timeout) or done()
 
     def wake(self) -> None:
         """Wake all that wait."""
@@ -170,16 +169,16 @@ class _Waiter:
             self._changed.notify_all()
 
 
-def _wait(waiter: _Waiter, timeout: float | None) -> bool:
-    """Wait for an event; return True once it is set."""
+def _wait(waiter: _Waiter, done: Callable[[], bool], timeout: float | None) -> bool:
+    """Wait for a promise; return True once it is done."""
     if threading.current_thread() is not threading.main_thread():
-        return waiter.wait(timeout)
+        return waiter.wait(done, timeout)
     # The kernel delivers a signal to any thread, and Python runs its handler only on the
     # main thread, which the signal does not wake.
     ends_at = None if timeout is None else time.monotonic() + timeout
     while True:
         left_s = _LOOK_UP_S if ends_at is None else min(_LOOK_UP_S, ends_at - time.monotonic())
-        if waiter.wait(max(0.0, left_s)):
+        if waiter.wait(done, max(0.0, left_s)):
             return True
         if ends_at is not None and time.monotonic() >= ends_at:
             return False

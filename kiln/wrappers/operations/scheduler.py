@@ -39,6 +39,8 @@ class Scheduler:
     def __init__(self, *, name: str = 'kiln', clock: Clock = SYSTEM_CLOCK) -> None:
         self._name = name
         self._clock = clock
+        # Entered by itself, never through the condition: a signal handler that raises
+        # within code of Condition would leave it held.
         self._lock = threading.RLock()
         self._wake = threading.Condition(self._lock)
         self._queue: list[tuple[float, int, Appointment]] = []

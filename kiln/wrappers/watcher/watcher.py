@@ -60,7 +60,8 @@ class Watcher:
         self._close_s = close_s
         self._table = WaiterTable()
         self._poll = Poll(driver, full_sweep_s=settings.full_sweep_s)
-        # The following attributes change under this condition, on which the thread sleeps.
+        # The following attributes change under this lock, and the thread sleeps on its
+        # condition. The lock is entered by itself, see Scheduler.
         self._lock = threading.RLock()
         self._wake = threading.Condition(self._lock)
         self._interval = PollInterval(settings)

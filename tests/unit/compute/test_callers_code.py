@@ -11,7 +11,7 @@ from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.exceptions import BuildTimeout
 from kiln.models import State
 from kiln.wrappers.operations.operation import OperationState
-from tests.unit.compute.test_facade import FacadeTest
+from tests.unit.compute.facade_case import FacadeTest
 
 
 class CallersCode(FacadeTest):

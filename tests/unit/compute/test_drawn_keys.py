@@ -23,7 +23,7 @@ from kiln.exceptions import (
 from kiln.models import State
 from kiln.wrappers.operations.build_key import BuildKey
 from kiln.wrappers.operations.errand import Errand
-from tests.unit.compute.test_facade import FacadeTest
+from tests.unit.compute.facade_case import FacadeTest
 
 
 class Drawn(FacadeTest):

@@ -22,7 +22,7 @@ from kiln.telemetry.events import Listener
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.operations.errand import Errand
 from kiln.wrappers.operations.operation import OperationState
-from tests.unit.compute.test_facade import FacadeTest
+from tests.unit.compute.facade_case import FacadeTest
 
 
 class EffectTest(FacadeTest):

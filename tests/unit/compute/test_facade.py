@@ -12,7 +12,6 @@ from kiln.compute.goals import Until
 from kiln.compute.stack import StackSettings
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Traffic
-from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
 from kiln.exceptions import (
@@ -38,34 +37,7 @@ from kiln.wrappers.circuit.settings import CircuitSettings
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.operations.operation import Operation, OperationState
 from kiln.wrappers.rate import RateSettings
-from tests.self_moving_clock import MovingTime
-
-
-class FacadeTest(MovingTime, unittest.TestCase):
-    settings = StackSettings()
-    listeners = ()
-
-    def setUp(self):
-        self.clock = self.open_clock()
-        self.cloud = NoopCloud(clock=self.clock, build_s=20, delete_s=5, seed=1)
-        self.compute = Compute(
-            NoopDriver(cloud=self.cloud), settings=self.settings, listeners=self.listeners
-        )
-        self.addCleanup(self.compute.close, 0.1)
-
-    def settle(self, *operations):
-        self.until(lambda: all(operation.done() for operation in operations))
-        return operations[0].result()
-
-    def settled_error(self, operation):
-        self.until(operation.done)
-        return operation.exception()
-
-    def build(self, **arguments):
-        return self.settle(self.compute.build(until=Until.ACTIVE, **arguments))
-
-    def nothing_left(self):
-        self.until(lambda: self.cloud.count() == 0)
+from tests.unit.compute.facade_case import FacadeTest
 
 
 class Building(FacadeTest):

@@ -16,7 +16,7 @@ from kiln.models import State
 from kiln.testing.clock import VirtualClock
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.operations.operation import OperationState
-from tests.unit.compute.test_facade import FacadeTest
+from tests.unit.compute.facade_case import FacadeTest
 from tests.unit.compute.test_repeated_builds import Held
 
 

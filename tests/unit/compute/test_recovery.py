@@ -23,7 +23,7 @@ from kiln.exceptions import (
 from kiln.models import Resource, State
 from kiln.wrappers.operations.errand import Errand
 from kiln.wrappers.watcher.probe import HttpProbe, TcpProbe, restored_probe, saved_probe
-from tests.unit.compute.test_facade import FacadeTest
+from tests.unit.compute.facade_case import FacadeTest
 
 
 def saved(operation):

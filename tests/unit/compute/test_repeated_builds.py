@@ -21,7 +21,7 @@ from kiln.exceptions import (
     Outcome,
 )
 from kiln.models import State
-from tests.unit.compute.test_facade import FacadeTest
+from tests.unit.compute.facade_case import FacadeTest
 
 
 class Held(NoopDriver):

@@ -28,7 +28,7 @@ from kiln.exceptions import (
 from kiln.models import State
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.operations.errand import Errand
-from tests.unit.compute.test_facade import FacadeTest
+from tests.unit.compute.facade_case import FacadeTest
 
 
 class Truth(FacadeTest):

@@ -11,7 +11,7 @@ from kiln.exceptions import Advice, AmphoraComputeError, BuildNotRunning, Delete
 from kiln.models import State
 from kiln.wrappers.executor.settings import ExecutorSettings
 from tests.examples import examples
-from tests.unit.compute.test_facade import FacadeTest
+from tests.unit.compute.facade_case import FacadeTest
 
 
 class Controller:
