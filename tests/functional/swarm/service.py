@@ -3,10 +3,9 @@
 import functools
 import math
 import pathlib
+import re
 import tempfile
 import threading
-
-import docker
 
 from kiln.clusters.models import NodeState
 from tests.functional.engines import COMMAND, packed, plain_tar
@@ -44,17 +43,31 @@ def node_image(client, number):
 
 
 def running(containers):
-    """Return how many replicas run in some nodes: their processes, whatever engines believe."""
-    wanted = ' '.join(COMMAND[:2])
-    found = 0
-    for container in containers:
+    """Return how many replicas run in the nodes that a function lists.
+
+    Their processes count, whatever engines believe, and all of one moment: to visit one node
+    after the other would miss a replica that moves meanwhile. So the nodes are listed before
+    and after, and the engine of the nodes has to run on this machine.
+    """
+    ids = {one.id for one in containers()}
+    places = _places_of_replicas()
+    ids |= {one.id for one in containers()}
+    return sum(not ids.isdisjoint(place) for place in places)
+
+
+def _places_of_replicas():
+    """Return the control group of each replica on this machine, as its parts."""
+    wanted = ' '.join(COMMAND[:2]) + ' trap'
+    groups = set()
+    for process in pathlib.Path('/proc').glob('[0-9]*'):
         try:
-            shown = container.top(ps_args='-eo pid,args')['Processes'] or ()
-        except docker.errors.APIError:
-            # It does not run, or went while it was asked.
+            words = (process / 'cmdline').read_text(errors='replace').replace('\0', ' ')
+            if words.startswith(wanted):
+                groups.add((process / 'cgroup').read_text())
+        except OSError:
+            # The process ended meanwhile.
             continue
-        found += sum(one[-1].startswith(f'{wanted} trap') for one in shown)
-    return found
+    return [re.split(r'[/\n-]|\.scope', group) for group in groups]
 
 
 def least(replicas, nodes, groups=1):
@@ -75,7 +88,7 @@ class Watching(threading.Thread):
 
     def run(self):
         while not self._over.wait(0.2):
-            self.fewest = min(self.fewest, running(self._site.containers()))
+            self.fewest = min(self.fewest, running(self._site.containers))
             going = [
                 one
                 for one in self._site.nodes().values()

@@ -244,7 +244,7 @@ class SwarmSite(unittest.TestCase):
 
     def running(self):
         """Return how many replicas of the service run, whatever managers believe."""
-        return running(self.containers())
+        return running(self.containers)
 
 
 def crashes():
