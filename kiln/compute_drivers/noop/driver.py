@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.authoring.lazy_options import LazyOptions
 from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.noop import view
 from kiln.compute_drivers.noop.cloud import NoopCloud
-from kiln.compute_drivers.noop.faults import Fault
-from kiln.exceptions import ConfigurationError
+from kiln.compute_drivers.noop.faults import Action, Fault
+from kiln.compute_drivers.noop.simulation import state_machine
+from kiln.compute_drivers.noop.simulation.api_gate import Act, no_metadata
+from kiln.compute_drivers.noop.simulation.groups import Groups
+from kiln.compute_drivers.noop.simulation.machines import STATUS, WHOLE
+from kiln.compute_drivers.noop.simulation.ports import Ports
+from kiln.exceptions import ConfigurationError, InstanceNotFoundError, InvalidRequest
 from kiln.models import (
     Ability,
     Amphora,
@@ -25,6 +33,8 @@ from kiln.models import (
     Resource,
     ServerGroup,
 )
+
+T = TypeVar('T')
 
 # The options that are passed to the cloud unchanged, under the same names.
 _CLOUD_OPTIONS = (
@@ -70,91 +80,241 @@ class NoopDriver(AmphoraComputeDriver):
         """Close the cloud's file; a cloud in memory exists as long as it is referenced."""
         self.cloud.close()
 
-    # ---- hooks: the cloud takes and returns the contract's own values ----
+    # ---- build, delete, read --------------------------------------------
 
     def _build(self, request: BuildRequest) -> str:
-        return self.cloud.build(request)
+        accept = self.cloud.accept
+        return self.cloud.gate.build(request, lambda now, fault: accept(request, now, fault))
 
     def _delete(self, amphora_id: str) -> None:
-        self.cloud.delete(amphora_id)
+        self._begin(Call.DELETE, state_machine.DELETE, amphora_id)
 
     def _get(self, amphora_id: str) -> Amphora:
-        return self.cloud.get(amphora_id)
+        return view.amphora(self._row(Call.GET, WHOLE, amphora_id), amphora_id)
 
     def _list(self, owner: str) -> Iterable[Amphora]:
-        return self.cloud.list_machines(owner)
+        pages = self.cloud.machines.pages
+        return self.cloud.gate.serve(
+            Call.LIST, lambda now, fault: pages(now, owner, _lag_s(fault))
+        )
 
     def _find(self, name: str) -> Sequence[Amphora]:
-        return self.cloud.find(name, self.owner)
+        return self._select(Call.FIND, 'name = ? ORDER BY number', name)
 
     def _find_build(self, build_key: str) -> Amphora | None:
-        return self.cloud.find_build(build_key, self.owner)
+        found = self._select(Call.FIND_BUILD, 'build_key = ?', build_key)
+        return found[0] if found else None
 
     def _status(self, amphora_id: str) -> ComputeStatus:
-        return self.cloud.status(amphora_id)
+        row = self._row(Call.STATUS, STATUS, amphora_id)
+        return view.status(row, amphora_id, self.cloud.clock.time())
 
     def _statuses(self, amphora_ids: tuple[str, ...]) -> Mapping[str, ComputeStatus]:
-        return self.cloud.statuses(amphora_ids)
+        statuses = self.cloud.machines.statuses
+        return self.cloud.gate.serve(Call.STATUSES, lambda now, _: statuses(now, amphora_ids))
 
     def _changes(self, since: str) -> Changes:
-        return self.cloud.changes(self.owner, since)
+        changes = self.cloud.machines.changes
+        return self.cloud.gate.serve(
+            Call.CHANGES, lambda now, fault: changes(now, self.owner, since, _lag_s(fault))
+        )
 
     def _check(self) -> DriverHealth:
-        return self.cloud.check()
+        clock = self.cloud.clock
+        started = clock.monotonic()
+        count = self.cloud.gate.serve(Call.CHECK, lambda now, _: self.cloud.machines.count(now))
+        latency_s = clock.monotonic() - started
+        return DriverHealth(healthy=True, detail=f'{count} instances', latency_s=latency_s)
+
+    # ---- execution state ------------------------------------------------
 
     def _suspend(self, amphora_id: str) -> None:
-        self.cloud.suspend(amphora_id)
+        self._begin(Call.SUSPEND, state_machine.SUSPEND, amphora_id)
 
     def _resume(self, amphora_id: str) -> None:
-        self.cloud.resume(amphora_id)
+        self._begin(Call.RESUME, state_machine.RESUME, amphora_id)
 
     def _reboot(self, amphora_id: str, hard: bool) -> None:
-        self.cloud.reboot(amphora_id, hard=hard)
+        verb = state_machine.HARD_REBOOT if hard else state_machine.REBOOT
+        self._begin(Call.REBOOT, verb, amphora_id, ', boots = boots + 1')
 
     def _rebuild(self, amphora_id: str, image_id: str | None) -> None:
-        self.cloud.rebuild(amphora_id, image_id)
-
-    def _attach_port(self, amphora_id: str, port_id: str) -> Attachment:
-        return self.cloud.attach_port(amphora_id, port_id)
-
-    def _detach_port(self, amphora_id: str, port_id: str) -> None:
-        self.cloud.detach_port(amphora_id, port_id)
-
-    def _attach_network(self, amphora_id: str, network_id: str, address: str | None) -> Attachment:
-        return self.cloud.attach_network(amphora_id, network_id, address, self.owner)
-
-    def _detach_network(self, amphora_id: str, network_id: str) -> None:
-        self.cloud.detach_network(amphora_id, network_id)
-
-    def _create_server_group(self, name: str, policy: str) -> ServerGroup:
-        return self.cloud.create_server_group(name, policy, self.owner)
-
-    def _delete_server_group(self, server_group_id: str) -> None:
-        self.cloud.delete_server_group(server_group_id)
-
-    def _validate_flavor(self, flavor: str) -> None:
-        self.cloud.validate_flavor(flavor)
-
-    def _validate_image(self, image_id: str) -> None:
-        self.cloud.validate_image(image_id)
-
-    def _validate_zone(self, availability_zone: str) -> None:
-        self.cloud.validate_zone(availability_zone)
-
-    def _describe_image(self, image_id: str) -> ImageFacts:
-        return self.cloud.describe_image(image_id)
-
-    def _list_zones(self) -> Sequence[str]:
-        return self.cloud.list_zones()
-
-    def _list_resources(self, owner: str) -> Iterable[Resource]:
-        return self.cloud.list_resources(owner)
-
-    def _delete_resource(self, resource: Resource) -> None:
-        self.cloud.delete_resource(resource)
+        if image_id is not None:
+            self.cloud.catalogue.check_offered('image', image_id)
+        also = ', boots = 1, image_id = coalesce(?, image_id)'
+        self._begin(Call.REBUILD, state_machine.REBUILD, amphora_id, also, image_id)
 
     def _console_log(self, amphora_id: str, lines: int | None) -> str:
-        return self.cloud.console_log(amphora_id, lines)
+        return view.console(self._row(Call.CONSOLE_LOG, WHOLE, amphora_id), lines)
+
+    # ---- ports, networks, groups ----------------------------------------
+
+    def _attach_port(self, amphora_id: str, port_id: str) -> Attachment:
+        cloud, what = self.cloud, 'attach a port to'
+
+        def act(now: float, _: Fault | None) -> Attachment:
+            with cloud.store.write(now) as db:
+                row = cloud.machines.row(db, what, STATUS, amphora_id)
+                if not cloud.ports.hangs(db, row['number'], 'id', port_id):
+                    state_machine.check_pluggable(what, row, amphora_id)
+                return cloud.ports.attach(db, row['number'], port_id, cloud.clock.time())
+
+        return self._serve(Call.ATTACH_PORT, act, amphora_id)
+
+    def _attach_network(self, amphora_id: str, network_id: str, address: str | None) -> Attachment:
+        cloud, what = self.cloud, 'attach a network to'
+
+        def act(now: float, _: Fault | None) -> Attachment:
+            with cloud.store.write(now) as db:
+                row = cloud.machines.row(db, what, STATUS, amphora_id)
+                state_machine.check_pluggable(what, row, amphora_id)
+                return cloud.ports.attach_network(
+                    db, row['number'], network_id, address, self.owner, cloud.clock.time()
+                )
+
+        return self._serve(Call.ATTACH_NETWORK, act, amphora_id)
+
+    def _detach_port(self, amphora_id: str, port_id: str) -> None:
+        self._detach(Call.DETACH_PORT, amphora_id, 'id', port_id)
+
+    def _detach_network(self, amphora_id: str, network_id: str) -> None:
+        self._detach(Call.DETACH_NETWORK, amphora_id, 'network_id', network_id)
+
+    def _create_server_group(self, name: str, policy: str) -> ServerGroup:
+        cloud = self.cloud
+
+        def act(now: float, _: Fault | None) -> ServerGroup:
+            with cloud.store.write(now) as db:
+                return cloud.groups.create(db, name, policy, self.owner, cloud.clock.time())
+
+        return cloud.gate.serve(Call.CREATE_SERVER_GROUP, act)
+
+    def _delete_server_group(self, server_group_id: str) -> None:
+        cloud = self.cloud
+
+        def act(now: float, _: Fault | None) -> None:
+            with cloud.store.write(now) as db:
+                cloud.groups.delete(db, server_group_id)
+
+        cloud.gate.serve(Call.DELETE_SERVER_GROUP, act)
+
+    # ---- validation and resources ---------------------------------------
+
+    def _validate_flavor(self, flavor: str) -> None:
+        self._check_offered(Call.VALIDATE_FLAVOR, 'flavor', flavor)
+
+    def _validate_image(self, image_id: str) -> None:
+        self._check_offered(Call.VALIDATE_IMAGE, 'image', image_id)
+
+    def _validate_zone(self, availability_zone: str) -> None:
+        self._check_offered(Call.VALIDATE_ZONE, 'zone', availability_zone)
+
+    def _describe_image(self, image_id: str) -> ImageFacts:
+        self._check_offered(Call.DESCRIBE_IMAGE, 'image', image_id)
+        said = self.cloud.catalogue.image_properties.get(image_id, {})
+        return ImageFacts(id=image_id, name=image_id, properties=said)
+
+    def _list_zones(self) -> Sequence[str]:
+        zones = self.cloud.catalogue.zones
+        return self.cloud.gate.serve(Call.LIST_ZONES, lambda *_: list(zones or ()))
+
+    def _list_resources(self, owner: str) -> Iterable[Resource]:
+        cloud = self.cloud
+
+        def act(now: float, _: Fault | None) -> list[Resource]:
+            with cloud.store.read(now) as db:
+                return [*cloud.ports.resources(db, owner), *cloud.groups.resources(db, owner)]
+
+        return cloud.gate.serve(Call.LIST_RESOURCES, act)
+
+    def _delete_resource(self, resource: Resource) -> None:
+        cloud = self.cloud
+        deletes = {Ports.KIND: cloud.ports.delete, Groups.KIND: cloud.groups.delete}
+
+        def act(now: float, _: Fault | None) -> None:
+            delete = deletes.get(resource.kind)
+            if delete is None:
+                raise InvalidRequest(
+                    f'Cannot delete {resource.kind} {resource.id}: the cloud has only '
+                    f'resources of kind {Ports.KIND} and {Groups.KIND}.',
+                    resource_id=resource.id,
+                )
+            with cloud.store.write(now) as db:
+                delete(db, resource.id)
+
+        cloud.gate.serve(Call.DELETE_RESOURCE, act)
+
+    # ---- requests to the cloud ------------------------------------------
+
+    def _begin(
+        self,
+        call: Call,
+        verb: state_machine.Verb,
+        amphora_id: str,
+        also: str = '',
+        *values: object,
+    ) -> None:
+        """Start an action on a machine; ``also`` sets further columns of its row."""
+        cloud = self.cloud
+
+        def act(now: float, fault: Fault | None) -> None:
+            seconds = cloud.gate.vary(getattr(cloud.gate.latencies, verb.latency))
+            with cloud.store.write(now) as db:
+                row = cloud.machines.row(db, call.label, STATUS, amphora_id)
+                if state_machine.under_way(verb, row):
+                    return
+                state_machine.check(verb, row, amphora_id)
+                course = state_machine.set_out(verb, row, now, seconds, fault)
+                cloud.machines.write(db, row['number'], course, also, *values)
+
+        self._serve(call, act, amphora_id)
+
+    def _detach(self, call: Call, amphora_id: str, column: str, value: str) -> None:
+        cloud = self.cloud
+
+        def act(now: float, _: Fault | None) -> None:
+            with cloud.store.write(now) as db:
+                row = cloud.machines.row(db, call.label, STATUS, amphora_id)
+                if cloud.ports.hangs(db, row['number'], column, value):
+                    state_machine.check_pluggable('detach a port from', row, amphora_id)
+                    cloud.ports.detach(db, row['number'], column, value)
+
+        self._serve(call, act, amphora_id)
+
+    def _row(self, call: Call, columns: str, amphora_id: str) -> sqlite3.Row:
+        cloud = self.cloud
+
+        def act(now: float, _: Fault | None) -> sqlite3.Row:
+            with cloud.store.read(now) as db:
+                return cloud.machines.row(db, call.label, columns, amphora_id)
+
+        return self._serve(call, act, amphora_id)
+
+    def _select(self, call: Call, where: str, value: str) -> list[Amphora]:
+        select = self.cloud.machines.select
+        return self.cloud.gate.serve(
+            call, lambda now, _: select(now, f'WHERE owner = ? AND {where}', self.owner, value)
+        )
+
+    def _check_offered(self, call: Call, kind: str, name: str) -> None:
+        check = self.cloud.catalogue.check_offered
+        self.cloud.gate.serve(call, lambda *_: check(kind, name))
+
+    def _serve(self, call: Call, act: Act[T], amphora_id: str) -> T:
+        return self.cloud.gate.serve(call, act, amphora_id, lambda: self._metadata(amphora_id))
+
+    def _metadata(self, amphora_id: str) -> Mapping[str, str]:
+        cloud = self.cloud
+        with cloud.store.read(cloud.gate.now()) as db:
+            try:
+                row = cloud.machines.row(db, 'find', STATUS, amphora_id)
+            except InstanceNotFoundError:
+                return no_metadata()
+            return view.metadata(row['metadata'])
+
+
+def _lag_s(fault: Fault | None) -> float | None:
+    return fault.seconds if fault and fault.action is Action.STALE_LIST else None
 
 
 def cloud_of(conf: Any, clock: Clock) -> NoopCloud:

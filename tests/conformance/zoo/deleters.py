@@ -109,7 +109,7 @@ class DeletesNothingSuspended(NoopAnimal):
 
     def _delete(self, amphora_id):
         try:
-            state = self.cloud.get(amphora_id)
+            state = super()._get(amphora_id)
         except InstanceNotFoundError:
             return
         if state.task_state == 'suspending':

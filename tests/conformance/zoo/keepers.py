@@ -25,7 +25,7 @@ class BuildsWhatRestsAnew(NoopAnimal):
     """Removes a suspended instance, and builds another in its place."""
 
     def _build(self, request):
-        found = self.cloud.find_build(request.build_key, request.owner)
+        found = super()._find_build(request.build_key)
         if found is not None and found.state is State.SUSPENDED:
             self.cloud.vanish(found.id)
         return super()._build(request)
@@ -39,7 +39,7 @@ class CleansUpWhatItFound(NoopAnimal):
         try:
             return super()._build(request)
         except BuildOutcomeUnknown:
-            found = self.cloud.find_build(request.build_key, request.owner)
+            found = super()._find_build(request.build_key)
             if found is not None and found.state is State.ACTIVE:
                 self.cloud.vanish(found.id)
             raise

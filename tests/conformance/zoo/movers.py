@@ -30,7 +30,7 @@ class SuspendsOnce(NoopAnimal):
     """Refuses to suspend a suspended instance."""
 
     def _suspend(self, amphora_id):
-        if self.cloud.status(amphora_id).state == 'suspended':
+        if super()._status(amphora_id).state == 'suspended':
             raise InstanceStateConflict(f'Cannot suspend {amphora_id}: it is suspended.')
         super()._suspend(amphora_id)
 
@@ -100,7 +100,7 @@ class AttachesOnce(NoopAnimal):
     """Refuses to attach a port that is already attached to the instance."""
 
     def _attach_port(self, amphora_id, port_id):
-        ports = {address.port_id for address in self.cloud.get(amphora_id).addresses}
+        ports = {address.port_id for address in super()._get(amphora_id).addresses}
         if port_id in ports:
             raise InstanceStateConflict(f'Cannot attach {port_id}: it is already attached.')
         return super()._attach_port(amphora_id, port_id)
@@ -113,7 +113,7 @@ class StealsPorts(NoopAnimal):
     def _attach_port(self, amphora_id, port_id):
         for other in self.cloud.instances():
             if other.id != amphora_id and other.state == 'active':
-                self.cloud.detach_port(other.id, port_id)
+                super()._detach_port(other.id, port_id)
         return super()._attach_port(amphora_id, port_id)
 
 
@@ -136,7 +136,7 @@ class DetachesOnlyWhatHangs(NoopAnimal):
     """Fails a detach of an unattached port."""
 
     def _detach_port(self, amphora_id, port_id):
-        ports = {address.port_id for address in self.cloud.get(amphora_id).addresses}
+        ports = {address.port_id for address in super()._get(amphora_id).addresses}
         if port_id not in ports:
             raise ResourceNotFoundError(f'Cannot detach {port_id}: it is not attached.')
         super()._detach_port(amphora_id, port_id)
@@ -167,7 +167,7 @@ class DeletesOnlyGroupsThatAre(NoopAnimal):
     """Fails a delete of a group that is gone."""
 
     def _delete_server_group(self, server_group_id):
-        groups = {one.id for one in self.cloud.list_resources(self.owner)}
+        groups = {one.id for one in super()._list_resources(self.owner)}
         if server_group_id not in groups:
             raise ResourceNotFoundError(
                 f'Cannot delete group {server_group_id}: it does not exist.'
@@ -291,7 +291,7 @@ class ResumesNothing(NoopAnimal):
     """Accepts a resume without an effect."""
 
     def _resume(self, amphora_id):
-        if self.cloud.status(amphora_id).state != State.SUSPENDED:
+        if super()._status(amphora_id).state != State.SUSPENDED:
             super()._resume(amphora_id)
 
 
@@ -323,7 +323,7 @@ class DetachesOnlyNetworksThatHang(NoopAnimal):
     """Fails a detach of an unattached network."""
 
     def _detach_network(self, amphora_id, network_id):
-        networks = {address.network_id for address in self.cloud.get(amphora_id).addresses}
+        networks = {address.network_id for address in super()._get(amphora_id).addresses}
         if network_id not in networks:
             raise ResourceNotFoundError(f'Cannot detach {network_id}: it is not attached.')
         super()._detach_network(amphora_id, network_id)
@@ -371,7 +371,7 @@ class DeletesOnlyResourcesThatAre(NoopAnimal):
     """Fails a delete of a resource that is gone."""
 
     def _delete_resource(self, resource):
-        if resource.id not in {one.id for one in self.cloud.list_resources(self.owner)}:
+        if resource.id not in {one.id for one in super()._list_resources(self.owner)}:
             raise ResourceNotFoundError(f'Cannot delete {resource.id}: it does not exist.')
         super()._delete_resource(resource)
 

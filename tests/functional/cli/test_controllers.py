@@ -71,9 +71,7 @@ class Controllers(unittest.TestCase):
 
     def machines(self):
         with contextlib.closing(NoopCloud(self.cloud)) as cloud:
-            return collections.Counter(
-                (one.name, one.state.value) for one in cloud.list_machines('kiln')
-            )
+            return collections.Counter((one.name, one.state.value) for one in cloud.instances())
 
     def survives(self, program):
         for seed in range(SEEDS):
@@ -112,7 +110,7 @@ class Controllers(unittest.TestCase):
 
     def ids(self):
         with contextlib.closing(NoopCloud(self.cloud)) as cloud:
-            return {one.name: one.id for one in cloud.list_machines('kiln')}
+            return {one.name: one.id for one in cloud.instances()}
 
     def leaves_its_builds(self, program):
         process, begun = self.begun(program)

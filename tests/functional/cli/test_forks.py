@@ -26,7 +26,7 @@ from kiln.exceptions import AmphoraComputeError, ForkedError
 
 def states():
     cloud = NoopCloud(sys.argv[1] + '/cloud')
-    found = sorted((one.name, one.state.value) for one in cloud.list_machines('kiln'))
+    found = sorted((one.name, one.state.value) for one in cloud.instances())
     cloud.close()
     return found
 

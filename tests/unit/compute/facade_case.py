@@ -33,5 +33,8 @@ class FacadeTest(MovingTime, unittest.TestCase):
     def build(self, **arguments):
         return self.settle(self.compute.build(until=Until.ACTIVE, **arguments))
 
+    def machine(self, amphora_id):
+        return NoopDriver(cloud=self.cloud).get_amphora(amphora_id=amphora_id)
+
     def nothing_left(self):
         self.until(lambda: self.cloud.count() == 0)

@@ -44,7 +44,7 @@ class Callbacks(CallersCode):
         self.assertTrue(self.blocked.acquire(timeout=60))
         innocent = self.compute.build(until=Until.ACTIVE, timeout=30)
         self.settle(innocent)
-        self.assertIs(State.ACTIVE, self.cloud.get(innocent.result()).state)
+        self.assertIs(State.ACTIVE, self.machine(innocent.result()).state)
 
     def test_d7_a_blocking_status_callback_does_not_keep_a_build_from_its_goal(self):
         first = self.compute.build(until=Until.ACTIVE, on_status=self.block)

@@ -43,7 +43,7 @@ class Drawn(FacadeTest):
 
     def assert_in_service(self, amphora_id):
         self.clock.sleep(700)
-        self.assertIs(State.ACTIVE, self.cloud.get(amphora_id).state)
+        self.assertIs(State.ACTIVE, self.machine(amphora_id).state)
 
 
 class Read(Drawn):

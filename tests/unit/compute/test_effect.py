@@ -164,7 +164,7 @@ class BuildTest(FacadeTest):
         # The polls of a wait of fifteen minutes are half a minute apart at its end.
         for build_s, seconds in (0.1, 0.85), (895, 900):
             with self.subTest(build_s):
-                gate = self.cloud._gate
+                gate = self.cloud.gate
                 gate.latencies = dataclasses.replace(gate.latencies, build_s=build_s)
                 operation = self.compute.build(until=Until.ACTIVE, timeout=seconds)
                 self.assertTrue(self.settle(operation))

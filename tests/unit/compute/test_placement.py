@@ -91,7 +91,8 @@ class PlacedBuildTest(MovingTime, unittest.TestCase):
         return operation
 
     def zone(self, operation):
-        return self.cloud.get(operation.result()).availability_zone
+        amphora_id = operation.result()
+        return self.compute.driver.get_amphora(amphora_id=amphora_id).availability_zone
 
     def tried(self, operation):
         return [event.detail for event in operation.events if event.name == 'tries']

@@ -50,7 +50,7 @@ class TheSameGoal(RecoveryTest):
         after = self.successor.recover(saved(before))
         self.assertEqual(before.id, after.id)
         self.assertEqual(before.amphora_id, self.settle(after))
-        self.assertIs(State.ACTIVE, self.cloud.get(before.amphora_id).state)
+        self.assertIs(State.ACTIVE, self.machine(before.amphora_id).state)
         self.assertEqual(1, self.cloud.count())
 
     def test_d2_a_build_that_goes_to_error_after_the_restart_fails_and_leaves_nothing(self):
@@ -113,7 +113,7 @@ class TheSameGoal(RecoveryTest):
         self.assertIsInstance(error, AmphoraComputeError)
         self.cloud.faults.clear()
         self.clock.sleep(1000)
-        self.assertIs(State.ACTIVE, self.cloud.get(amphora_id).state)
+        self.assertIs(State.ACTIVE, self.machine(amphora_id).state)
 
     def test_a_delete_is_done_when_the_machine_is_gone(self):
         amphora_id = self.build()
@@ -121,7 +121,7 @@ class TheSameGoal(RecoveryTest):
         after = self.successor.recover(record)
         self.settle(after)
         with self.assertRaises(InstanceNotFoundError):
-            self.cloud.get(amphora_id)
+            self.machine(amphora_id)
 
     def test_an_accepted_reboot_is_awaited_and_not_sent_twice(self):
         self.cloud.reboot_s = 30

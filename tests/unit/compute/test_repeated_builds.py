@@ -60,10 +60,10 @@ class Repeating(FacadeTest):
         self.addCleanup(self.restarted.close, 0.1)
 
     def state(self):
-        return self.cloud.get(self.serving).state
+        return self.machine(self.serving).state
 
     def latency(self, **latencies):
-        gate = self.cloud._gate
+        gate = self.cloud.gate
         gate.latencies = dataclasses.replace(gate.latencies, **latencies)
 
     def later(self, seconds=100):
@@ -256,7 +256,7 @@ class StillBuilding(FacadeTest):
             repeated = restarted.build(build_key='k', name='other', until=Until.ACTIVE)
             self.assertIsInstance(self.settled_error(repeated), BuildDiffers)
         self.clock.sleep(100)
-        self.assertIs(State.BUILDING, self.cloud.get(first).state)
+        self.assertIs(State.BUILDING, self.machine(first).state)
 
     def test_a_machine_in_error_that_never_ran_is_removed_and_its_key_is_free_again(self):
         self.cloud.faults.add(Fault(call='build', action='error', times=1))

@@ -111,8 +111,8 @@ class Truth(FacadeTest):
             with self.subTest(delete_s):
                 self.cloud.faults.clear()
                 amphora_id = self.build()
-                self.cloud._gate.latencies = dataclasses.replace(
-                    self.cloud._gate.latencies, delete_s=delete_s
+                self.cloud.gate.latencies = dataclasses.replace(
+                    self.cloud.gate.latencies, delete_s=delete_s
                 )
                 self.cloud.faults.add(Fault(call='delete', action='error', times=1))
                 began = self.clock.monotonic()
@@ -127,7 +127,8 @@ class Truth(FacadeTest):
             """Continues to report ERROR for a minute after it has accepted a delete."""
 
             def _delete(inner, amphora_id):  # noqa: N805
-                inner.cloud._gate.later(60, lambda now: inner.cloud.delete(amphora_id))
+                delete = super()._delete
+                inner.cloud.gate.later(60, lambda now: delete(amphora_id))
 
         amphora_id = self.build()
         self.cloud.crash(amphora_id)

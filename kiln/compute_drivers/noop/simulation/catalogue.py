@@ -74,8 +74,9 @@ class Catalogue:
                         build_key=request.build_key,
                     )
 
-    def check_offered(self, kind: str, name: str, offered: Sequence[str] | None) -> None:
+    def check_offered(self, kind: str, name: str) -> None:
         """Raise if a flavor, image or zone is not offered."""
+        offered: Sequence[str] | None = getattr(self, f'{kind}s')
         if offered is not None and name not in offered:
             raise InvalidRequest(f'Cannot use {_unknown(kind, name, offered)}', resource_id=name)
 

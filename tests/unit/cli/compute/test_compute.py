@@ -8,6 +8,7 @@ import pathlib
 import socket
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
 from tests.unit.cli.shell import Shell
 
 
@@ -322,8 +323,8 @@ class Watching(Shell):
 
     def test_watch_prints_each_change_until_the_given_state(self):
         amphora_id = self.build('web')
-        cloud = self.cloud()
-        self.once_told = lambda: cloud.suspend(amphora_id)
+        driver = NoopDriver(cloud=self.cloud())
+        self.once_told = lambda: driver.suspend(amphora_id)
         events = self.events('web', '--until', 'suspended')
         self.assertEqual(('active', None), (events[0]['state'], events[0]['task_state']))
         self.assertEqual('suspended', events[-1]['state'])

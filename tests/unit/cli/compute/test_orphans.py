@@ -5,6 +5,7 @@ import json
 import pathlib
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
 from tests.unit.cli.shell import Shell
 
 GRACE = '0.2'
@@ -25,7 +26,7 @@ class Sweep(Shell):
         with contextlib.closing(
             NoopCloud(pathlib.Path(self.folder, 'cloud.db'), clock=self.clock)
         ) as cloud:
-            return len(cloud.list_resources('us'))
+            return len(list(NoopDriver(cloud=cloud).list_resources('us')))
 
     def sweep(self, *argv):
         return self.json('compute', 'orphans', '--grace', GRACE, *argv)
