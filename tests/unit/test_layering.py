@@ -155,8 +155,15 @@ HOMES = {
     'novaclient': ('kiln.compute_drivers.nova.api',),
     'openstack': ('kiln.compute_drivers.nova.api',),
     'docker': ('kiln.compute_drivers.docker.api',),
-    'requests': ('kiln.compute_drivers.docker.api', 'kiln.compute_drivers.nova.api'),
-    'urllib3': ('kiln.compute_drivers.docker.api', 'kiln.compute_drivers.nova.api'),
+    'requests': (
+        'kiln.compute_drivers.authoring.connection_failures',
+        'kiln.compute_drivers.docker.api',
+        'kiln.compute_drivers.nova.api',
+    ),
+    'urllib3': (
+        'kiln.compute_drivers.authoring.connection_failures',
+        'kiln.compute_drivers.docker.api',
+    ),
     'futurist': ('kiln.wrappers.executor.workers',),
     'octavia': ('kiln.adapters.octavia.driver', 'kiln.adapters.octavia.errors'),
     'opentelemetry': ('kiln.telemetry.tracing',),

@@ -5,7 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from kiln.exceptions import AmphoraComputeError
+from kiln.exceptions import (
+    AmphoraComputeError,
+    BuildOutcomeUnknown,
+    Outcome,
+    ServiceTimeout,
+    ServiceUnavailable,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,11 +23,20 @@ class Asked:
     amphora_id: str | None = None
     build_key: str | None = None
     resource_id: str | None = None
+    #: True if this very request can make an instance.
+    making: bool = False
+    #: True for a look-up that another request needs; it changes nothing itself.
+    looking: bool = False
 
     @property
     def building(self) -> bool:
         """True if the request is about a build, and so are its errors."""
         return self.verb == 'build'
+
+    @property
+    def left(self) -> Outcome:
+        """Outcome of a failed request that is not the one that makes an instance."""
+        return Outcome.NOT_APPLIED if self.looking else Outcome.UNKNOWN
 
     def error(
         self, kind: type[AmphoraComputeError], why: str, **facts: Any
@@ -34,3 +49,16 @@ class Asked:
             resource_id=self.resource_id,
             **facts,
         )
+
+    def unanswered(self, who: str, why: str, *, sent: bool, slow: bool) -> AmphoraComputeError:
+        """Return the error for a request that got no answer.
+
+        ``who`` was asked; ``sent`` means that it might have received the request, ``slow``
+        that the time ran out.
+        """
+        if not sent:
+            return self.error(ServiceUnavailable, f'{who} cannot be reached: {why}.')
+        if self.making:
+            return self.error(BuildOutcomeUnknown, f'{who} gave no answer: {why}.')
+        kind, when = (ServiceTimeout, ' in time') if slow else (ServiceUnavailable, '')
+        return self.error(kind, f'{who} gave no answer{when}: {why}.', outcome=self.left)

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.authoring.lazy_options import LazyOptions
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.docker import names, settings, states, translate
 from kiln.compute_drivers.docker.api import events, health
 from kiln.compute_drivers.docker.api.client import Engine
-from kiln.compute_drivers.docker.api.errors import Asked, Trouble, trouble_in
+from kiln.compute_drivers.docker.api.errors import Trouble, trouble_in
 from kiln.compute_drivers.docker.api.images import Images
 from kiln.compute_drivers.docker.api.resources import Resources
 from kiln.compute_drivers.docker.building import body, seed

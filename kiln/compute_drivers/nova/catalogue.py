@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from kiln.clock import Clock, current_deadline
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api.client import Services
-from kiln.compute_drivers.nova.api.errors import Asked
 from kiln.compute_drivers.nova.building.body import PERSONALITY
 from kiln.exceptions import (
     AmphoraComputeError,

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.authoring.lazy_options import LazyOptions
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.nova import translate
 from kiln.compute_drivers.nova.api.client import Services
-from kiln.compute_drivers.nova.api.errors import Asked
 from kiln.compute_drivers.nova.api.session import open_session
 from kiln.compute_drivers.nova.building import body
 from kiln.compute_drivers.nova.building.builds import Builds

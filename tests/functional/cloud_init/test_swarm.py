@@ -10,7 +10,7 @@ import unittest
 from kiln.cluster_drivers.swarm_debian_v1.driver import Driver
 from kiln.cluster_drivers.values import Context
 from kiln.compute_drivers.authoring import user_data
-from kiln.compute_drivers.nova.api.errors import Asked
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.building.body import content_of
 from kiln.models import BuildRequest
 from tests.functional.cloud_init.package import content, read

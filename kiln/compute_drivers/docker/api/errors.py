@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kiln.compute_drivers.authoring import error_context as asked_base
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.exceptions import (
     AmphoraBuildError,
     AmphoraComputeError,
@@ -31,7 +31,6 @@ from kiln.exceptions import (
     PermissionDenied,
     RateLimited,
     ResourceNotFoundError,
-    ServiceTimeout,
     ServiceUnavailable,
     UnsupportedOperation,
 )
@@ -144,14 +143,6 @@ _WORDS: tuple[tuple[Trouble, re.Pattern[str]], ...] = tuple(
         (Trouble.NO_PATH, r'could not find the file|no such file or directory'),
     )
 )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Asked(asked_base.Asked):
-    """What a request to an engine was for, and if it makes a container."""
-
-    #: True if this very request can make a container.
-    making: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -283,16 +274,3 @@ def _plain(asked: Asked, status: int) -> _Kind | None:
         case 501:
             return UnsupportedOperation
     return None
-
-
-def unanswered(asked: Asked, why: str, *, sent: bool, slow: bool) -> AmphoraComputeError:
-    """Return the exception for a request without an answer.
-
-    ``sent`` means that the engine might have received it, ``slow`` that time ran out.
-    """
-    if not sent:
-        return asked.error(ServiceUnavailable, f'the engine cannot be reached: {why}.')
-    if asked.making:
-        return asked.error(BuildOutcomeUnknown, f'the engine gave no answer: {why}.')
-    kind, when = (ServiceTimeout, ' in time') if slow else (ServiceUnavailable, '')
-    return asked.error(kind, f'the engine gave no answer{when}: {why}.', outcome=Outcome.UNKNOWN)

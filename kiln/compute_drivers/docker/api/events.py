@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker import names
 from kiln.compute_drivers.docker.api.client import Engine
-from kiln.compute_drivers.docker.api.errors import Asked
 
 #: Events after which a container can be in another state.
 _ACTIONS = (

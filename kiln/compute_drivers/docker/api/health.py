@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kiln.clock import Clock
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api.client import Engine
-from kiln.compute_drivers.docker.api.errors import Asked
 from kiln.exceptions import ComputeServiceError
 from kiln.models import DriverHealth
 

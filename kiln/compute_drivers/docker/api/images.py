@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kiln.clock import Clock
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker import names, translate
 from kiln.compute_drivers.docker.api import errors
 from kiln.compute_drivers.docker.api.client import Engine
-from kiln.compute_drivers.docker.api.errors import Asked
 from kiln.compute_drivers.docker.settings import Settings
 from kiln.exceptions import InvalidBuildRequest, InvalidRequest
 from kiln.models import ImageFacts, ImageFile

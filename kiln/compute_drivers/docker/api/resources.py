@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker import names, translate
 from kiln.compute_drivers.docker.api.client import Engine
-from kiln.compute_drivers.docker.api.errors import Asked, Trouble, trouble_in
+from kiln.compute_drivers.docker.api.errors import Trouble, trouble_in
 from kiln.exceptions import (
     AmphoraComputeError,
     DeleteFailed,

@@ -13,9 +13,10 @@ import ipaddress
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker import translate
 from kiln.compute_drivers.docker.api.client import Engine
-from kiln.compute_drivers.docker.api.errors import Asked, Trouble
+from kiln.compute_drivers.docker.api.errors import Trouble
 from kiln.compute_drivers.docker.building import body
 
 #: Drivers of networks on which the engine assigns the addresses.

@@ -7,8 +7,8 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker import names
-from kiln.compute_drivers.docker.api.errors import Asked
 from kiln.compute_drivers.docker.flavors import Flavor
 from kiln.compute_drivers.docker.settings import Settings
 from kiln.exceptions import InvalidBuildRequest

@@ -10,9 +10,10 @@ from typing import Any
 
 from kiln.clock import Clock
 from kiln.compute_drivers.authoring.adoption import adopted
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker import names, states, translate
 from kiln.compute_drivers.docker.api.client import Engine
-from kiln.compute_drivers.docker.api.errors import Asked, Trouble, trouble_in
+from kiln.compute_drivers.docker.api.errors import Trouble, trouble_in
 from kiln.compute_drivers.docker.api.images import Images
 from kiln.compute_drivers.docker.building import body, seed
 from kiln.compute_drivers.docker.building.addresses import Addresses

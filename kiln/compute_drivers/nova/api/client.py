@@ -19,8 +19,9 @@ from novaclient import api_versions
 from novaclient.client import SessionClient
 
 from kiln.clock import Clock, current_deadline
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api import errors
-from kiln.compute_drivers.nova.api.errors import Asked, Reply
+from kiln.compute_drivers.nova.api.errors import Reply
 from kiln.compute_drivers.nova.api.failures import no_entry, unanswered
 from kiln.compute_drivers.nova.api.paging import PageSize
 from kiln.exceptions import (

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kiln.compute_drivers.authoring import error_context as asked_base
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.exceptions import (
     AmphoraComputeError,
     AuthenticationFailed,
@@ -32,7 +32,6 @@ from kiln.exceptions import (
     QuotaExceeded,
     RateLimited,
     ResourceNotFoundError,
-    ServiceTimeout,
     ServiceUnavailable,
     UnsupportedOperation,
     UserDataTooLarge,
@@ -62,19 +61,6 @@ _QUOTING = re.compile(
 _COMPLAINT = re.compile(
     r"is (?:too|not) [\w ]*|'\w{1,40}' (?:is a required property|was unexpected)"
 )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Asked(asked_base.Asked):
-    """The purpose of a request to a service, for its error message."""
-
-    # True for a look-up within a build, which creates nothing itself.
-    looking: bool = False
-
-    @property
-    def making(self) -> bool:
-        """True if this request itself might create an instance."""
-        return self.building and not self.looking
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,12 +180,7 @@ def _meaning(asked: Asked, reply: Reply) -> tuple[type[AmphoraComputeError], dic
     # The request might have taken effect before the response failed.
     if asked.making:
         return BuildOutcomeUnknown, {}
-    return ServiceUnavailable, {'outcome': _left_by(asked)}
-
-
-def _left_by(asked: Asked) -> Outcome:
-    """Return the outcome of a failed request that is not a create."""
-    return Outcome.NOT_APPLIED if asked.looking else Outcome.UNKNOWN
+    return ServiceUnavailable, {'outcome': asked.left}
 
 
 def _bad_request(asked: Asked, said: str) -> type[AmphoraComputeError]:
@@ -253,26 +234,10 @@ def unreadable(asked: Asked, reply: Reply) -> AmphoraComputeError:
     return asked.error(
         kind,
         why,
-        outcome=_left_by(asked),
+        outcome=asked.left,
         http_status=reply.status,
         request_id=reply.request_id,
     )
-
-
-def unanswered(
-    asked: Asked, service: str, why: str, *, sent: bool, slow: bool
-) -> AmphoraComputeError:
-    """Return the error for a request without a response.
-
-    ``sent``: the service might have received it; ``slow``: the time ran out.
-    """
-    who = SERVICES.get(service, service)
-    if not sent:
-        return asked.error(ServiceUnavailable, f'{who} cannot be reached: {why}.')
-    if asked.making:
-        return asked.error(BuildOutcomeUnknown, f'{who} gave no answer: {why}.')
-    kind, when = (ServiceTimeout, ' in time') if slow else (ServiceUnavailable, '')
-    return asked.error(kind, f'{who} gave no answer{when}: {why}.', outcome=_left_by(asked))
 
 
 def fault_code(fault: str | None) -> str | None:

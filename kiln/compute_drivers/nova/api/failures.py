@@ -8,17 +8,21 @@ whether it can be repeated.
 from __future__ import annotations
 
 import http.client
-import ssl
-import traceback
-from collections.abc import Iterator
 from typing import Any
 
 import requests
-import urllib3.exceptions
 from keystoneauth1 import exceptions as ksa
 
+from kiln.compute_drivers.authoring.connection_failures import (
+    IN_TIME,
+    causes_of,
+    one_line,
+    reason,
+    was_sent,
+)
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api import errors
-from kiln.compute_drivers.nova.api.errors import Asked, Reply
+from kiln.compute_drivers.nova.api.errors import Reply
 from kiln.exceptions import (
     AmphoraComputeError,
     AuthenticationFailed,
@@ -33,19 +37,19 @@ def no_entry(asked: Asked, exc: ksa.ClientException) -> AmphoraComputeError:
     if isinstance(exc, ksa.HttpError):
         return _turned_away(asked, exc)
     if isinstance(exc, ksa.DiscoveryFailure):
-        for cause in _causes(exc):
+        for cause in causes_of(exc):
             if isinstance(cause, ksa.ConnectionError):
                 return unanswered(asked, 'identity', cause, sent=False)
         return asked.error(
-            ServiceUnavailable, f'no Keystone answers at auth_url: {_one_line(exc)}.'
+            ServiceUnavailable, f'no Keystone answers at auth_url: {one_line(exc)}.'
         )
     if isinstance(exc, ksa.ConnectionError):
         return unanswered(asked, 'identity', exc, sent=False)
     if isinstance(exc, ksa.CatalogException):
         return asked.error(
-            ServiceUnavailable, f'the catalogue is not usable: {_one_line(exc)}.', retryable=False
+            ServiceUnavailable, f'the catalogue is not usable: {one_line(exc)}.', retryable=False
         )
-    return asked.error(AuthenticationFailed, f'Keystone gave no token ({_one_line(exc)}).')
+    return asked.error(AuthenticationFailed, f'Keystone gave no token ({one_line(exc)}).')
 
 
 # All other errors of Keystone itself are about the credentials: an application
@@ -84,14 +88,6 @@ def _json(response: requests.Response | None) -> Any:
         return None
 
 
-_NO_URL = (
-    requests.exceptions.InvalidURL,
-    requests.exceptions.InvalidSchema,
-    requests.exceptions.MissingSchema,
-)
-_IN_TIME = (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError)
-
-
 def unanswered(
     asked: Asked, service: str, exc: ksa.ClientException, *, sent: bool | None = None
 ) -> AmphoraComputeError:
@@ -99,49 +95,12 @@ def unanswered(
     if not isinstance(exc, ksa.ConnectionError):
         # The token was refused, and no new token could be obtained.
         return no_entry(asked, exc)
-    causes = tuple(_causes(exc))
-    if sent is None:
-        sent = not any(isinstance(cause, _NO_URL) or _while_connecting(cause) for cause in causes)
-    slow = any(isinstance(cause, _IN_TIME) for cause in causes)
-    return errors.unanswered(asked, service, _why(exc, causes), sent=sent, slow=slow)
-
-
-def _while_connecting(cause: BaseException) -> bool:
-    # Time-outs, resets and TLS failures read the same before and after a request
-    # is sent; only the traceback distinguishes them.
-    frames = traceback.walk_tb(cause.__traceback__)
-    return any(frame.f_code.co_name == 'connect' for frame, _ in frames)
-
-
-def _causes(exc: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while exc is not None and id(exc) not in seen:
-        seen.add(id(exc))
-        yield exc
-        # urllib3 keeps the reason of a failed attempt as an attribute.
-        reason = getattr(exc, 'reason', None)
-        if isinstance(reason, BaseException):
-            yield reason
-        exc = exc.__cause__ or exc.__context__
-
-
-def _why(exc: BaseException, causes: tuple[BaseException, ...]) -> str:
-    for cause in causes:
-        if isinstance(cause, ssl.SSLError):
-            return f'TLS failed ({cause.reason or cause})'
-        if (
-            isinstance(cause, OSError)
-            and cause.strerror
-            and not isinstance(cause, requests.exceptions.RequestException)
-        ):
-            return cause.strerror.lower()
-    if any(isinstance(cause, _IN_TIME) for cause in causes):
-        return 'it took too long'
-    for cause in causes:
-        if isinstance(cause, http.client.HTTPException):
-            return _one_line(cause)
-    return _one_line(exc)
-
-
-def _one_line(exc: BaseException) -> str:
-    return ' '.join(str(exc).split()).rstrip('.')
+    causes = tuple(causes_of(exc))
+    slow = any(isinstance(cause, IN_TIME) for cause in causes)
+    plain = [cause for cause in causes if isinstance(cause, http.client.HTTPException)]
+    return asked.unanswered(
+        errors.SERVICES.get(service, service),
+        reason(causes, slow=slow) or one_line([*plain, exc][0]),
+        sent=was_sent(causes) if sent is None else sent,
+        slow=slow,
+    )

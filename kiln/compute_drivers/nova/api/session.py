@@ -13,6 +13,7 @@ from keystoneauth1 import loading
 from keystoneauth1.session import Session, TCPKeepAliveAdapter
 
 from kiln.clock import current_deadline
+from kiln.compute_drivers.authoring.connection_failures import one_line
 from kiln.exceptions import ConfigurationError
 
 #: Threads that can call a driver that was made without the option max_workers.
@@ -106,7 +107,7 @@ def _from_options(conf: Any) -> Session:
         auth = loader.load_from_options_getter(lambda opt: getattr(conf, opt.dest, None) or None)
     except ksa.ClientException as exc:
         raise ConfigurationError(
-            f'Cannot use auth_type {conf.auth_type!r}: {_one_line(exc)}.'
+            f'Cannot use auth_type {conf.auth_type!r}: {one_line(exc)}.'
         ) from exc
     verify: bool | str = not conf.insecure and (conf.cafile or True)
     cert = (conf.certfile, conf.keyfile) if conf.keyfile else conf.certfile
@@ -124,10 +125,6 @@ def _from_clouds_yaml(cloud: str, region: str | None) -> tuple[Session, str | No
     # The SDK raises many kinds of exceptions for a malformed file.
     except Exception as exc:
         raise ConfigurationError(
-            f'Cannot use cloud {cloud!r} of clouds.yaml: {_one_line(exc)}.'
+            f'Cannot use cloud {cloud!r} of clouds.yaml: {one_line(exc)}.'
         ) from exc
     return session, region or found.get_region_name()
-
-
-def _one_line(exc: Exception) -> str:
-    return ' '.join(str(exc).split()).rstrip('.')

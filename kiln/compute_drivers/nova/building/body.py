@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kiln.compute_drivers.authoring import user_data
-from kiln.compute_drivers.nova.api.errors import Asked
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.translate import (
     FLAVOR,
     GROUP,

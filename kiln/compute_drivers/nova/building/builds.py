@@ -9,9 +9,9 @@ from typing import Any
 
 from kiln.clock import Clock
 from kiln.compute_drivers.authoring.adoption import adopted
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova import translate
 from kiln.compute_drivers.nova.api.client import Services
-from kiln.compute_drivers.nova.api.errors import Asked
 from kiln.compute_drivers.nova.building import body
 from kiln.compute_drivers.nova.building.deleted_servers import Departures
 from kiln.compute_drivers.nova.building.port_cleanup import PortReaper
@@ -206,7 +206,7 @@ class Builds:
             self._doubted[request.build_key] = None
         certain, sent_at = False, self._clock.monotonic()
         try:
-            create = dataclasses.replace(asked, looking=False)
+            create = dataclasses.replace(asked, making=True, looking=False)
             answer = self._services.ask(create, 'POST', '/servers', body=sent, version=version)
             certain = True
         except AmphoraComputeError as exc:

@@ -6,7 +6,7 @@ import logging
 import threading
 
 from kiln.clock import Clock
-from kiln.compute_drivers.nova.api.errors import Asked
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.building.port_locks import PortLocks
 from kiln.exceptions import AmphoraComputeError
 

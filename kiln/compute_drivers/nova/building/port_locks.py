@@ -13,8 +13,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api.client import Services
-from kiln.compute_drivers.nova.api.errors import Asked
 from kiln.compute_drivers.nova.translate import OWNER_TAG, seconds_of
 from kiln.exceptions import AmphoraComputeError
 from kiln.models import Resource

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova import translate
-from kiln.compute_drivers.nova.api.errors import Asked
 from kiln.compute_drivers.nova.notifications.bus import DOUBTFUL, Bus
 from kiln.compute_drivers.nova.notifications.cache import TRUSTED_S, News, Server
 from kiln.compute_drivers.nova.servers import ServerDriver

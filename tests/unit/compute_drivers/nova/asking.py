@@ -2,8 +2,8 @@
 
 import unittest
 
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api import errors
-from kiln.compute_drivers.nova.api.errors import Asked
 from kiln.exceptions import Outcome, Verdict
 from tests.unit.compute_drivers.nova.corpus import reply
 
@@ -13,7 +13,7 @@ FAILURE, NEUTRAL, SUCCESS = Verdict.FAILURE, Verdict.NEUTRAL, Verdict.SUCCESS
 NOW = 1_700_000_000.0
 
 ID = 'e8968ca2-0525-4a6d-b2b5-808c34bbd67f'
-BUILD = Asked(verb='build', subject='web-1', build_key='k-1')
+BUILD = Asked(verb='build', subject='web-1', build_key='k-1', making=True)
 
 
 def about(verb, **more):

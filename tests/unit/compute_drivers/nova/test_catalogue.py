@@ -9,8 +9,8 @@ from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
 from kiln.clock import Deadline, deadline_scope
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api.client import Services
-from kiln.compute_drivers.nova.api.errors import Asked
 from kiln.compute_drivers.nova.catalogue import Catalogue
 from kiln.exceptions import (
     InvalidBuildRequest,

@@ -2,14 +2,13 @@
 
 import unittest
 
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api.errors import (
-    Asked,
     Reply,
     Trouble,
     own_words,
     refused,
     trouble_in,
-    unanswered,
 )
 from kiln.exceptions import (
     AmphoraBuildError,
@@ -164,7 +163,7 @@ class Statuses(unittest.TestCase):
 class Silence(unittest.TestCase):
     def test_an_unsent_request_changed_nothing(self):
         for asked in (BUILD, STATUS):
-            error = unanswered(asked, 'connection refused', sent=False, slow=False)
+            error = asked.unanswered('the engine', 'connection refused', sent=False, slow=False)
             self.assertIs(type(error), ServiceUnavailable)
             self.assertIs(error.outcome, Outcome.NOT_APPLIED)
 
@@ -175,7 +174,7 @@ class Silence(unittest.TestCase):
             (DELETE, True, ServiceTimeout),
             (DELETE, False, ServiceUnavailable),
         ):
-            error = unanswered(asked, 'connection reset', sent=True, slow=slow)
+            error = asked.unanswered('the engine', 'connection reset', sent=True, slow=slow)
             self.assertIs(type(error), kind)
             self.assertIs(error.outcome, Outcome.UNKNOWN)
 

@@ -4,8 +4,8 @@ import tempfile
 import unittest
 
 from kiln.clock import SYSTEM_CLOCK, Deadline, deadline_scope
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api.client import Engine
-from kiln.compute_drivers.docker.api.errors import Asked
 from kiln.exceptions import (
     BuildOutcomeUnknown,
     ConfigurationError,

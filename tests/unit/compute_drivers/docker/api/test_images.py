@@ -3,10 +3,10 @@
 import json
 
 from kiln.clock import SYSTEM_CLOCK
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker import settings
 from kiln.compute_drivers.docker.api import health
 from kiln.compute_drivers.docker.api.client import Engine
-from kiln.compute_drivers.docker.api.errors import Asked
 from kiln.compute_drivers.docker.api.images import Images
 from kiln.exceptions import (
     ComputeServiceError,

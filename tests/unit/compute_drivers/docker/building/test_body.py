@@ -3,7 +3,7 @@
 import dataclasses
 import unittest
 
-from kiln.compute_drivers.docker.api.errors import Asked
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.building import body
 from kiln.compute_drivers.docker.flavors import Flavor
 from kiln.exceptions import InvalidBuildRequest

@@ -5,8 +5,8 @@ import unittest
 from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api.client import Services
-from kiln.compute_drivers.nova.api.errors import Asked
 from kiln.exceptions import ServiceUnavailable
 from kiln.testing.clock import VirtualClock
 from tests.unit.compute_drivers.nova.loopback import Loopback

@@ -2,7 +2,8 @@
 
 import unittest
 
-from kiln.compute_drivers.nova.api.errors import Asked, Reply, fault_code
+from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.nova.api.errors import Reply, fault_code
 from kiln.exceptions import (
     AmphoraComputeError,
     AuthenticationFailed,

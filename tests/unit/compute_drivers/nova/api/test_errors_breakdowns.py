@@ -2,8 +2,9 @@
 
 import unittest
 
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api import errors
-from kiln.compute_drivers.nova.api.errors import Asked, Reply
+from kiln.compute_drivers.nova.api.errors import Reply
 from kiln.exceptions import (
     BuildOutcomeUnknown,
     InvalidBuildRequest,
@@ -59,7 +60,7 @@ class Breakdowns(Table):
         self.says(name, STATUS, ServiceUnavailable, UNKNOWN, FAILURE, retryable=True, after=30.0)
 
     def unanswered(self, asked, *, sent, slow=False):
-        error = errors.unanswered(asked, 'compute', 'the line is dead', sent=sent, slow=slow)
+        error = asked.unanswered('Nova', 'the line is dead', sent=sent, slow=slow)
         return type(error), error.outcome, error.circuit, error.retryable
 
     def test_no_connection_means_that_nothing_was_applied(self):
@@ -107,7 +108,7 @@ class LookUps(unittest.TestCase):
             errors.refused(self.asked, reply('proxies/haproxy_503'), now=NOW),
             errors.unreadable(self.asked, reply('proxies/nginx_502')),
             *(
-                errors.unanswered(self.asked, 'image', 'it took too long', sent=sent, slow=slow)
+                self.asked.unanswered('Glance', 'it took too long', sent=sent, slow=slow)
                 for sent in (True, False)
                 for slow in (True, False)
             ),

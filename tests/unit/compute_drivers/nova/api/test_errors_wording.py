@@ -5,8 +5,9 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api import errors
-from kiln.compute_drivers.nova.api.errors import Asked, Reply
+from kiln.compute_drivers.nova.api.errors import Reply
 from kiln.exceptions import ServiceUnavailable
 from tests.unit.compute_drivers.nova.asking import (
     BUILD,
@@ -112,7 +113,7 @@ class Words(unittest.TestCase):
             (True, False, 'Nova gave no answer: the line is dead.'),
             (True, True, 'Nova gave no answer in time: the line is dead.'),
         ):
-            error = errors.unanswered(DELETE, 'compute', 'the line is dead', sent=sent, slow=slow)
+            error = DELETE.unanswered('Nova', 'the line is dead', sent=sent, slow=slow)
             self.assertEqual(f'Cannot delete {ID}: {text}', str(error))
 
 

@@ -19,7 +19,7 @@ from keystoneauth1.identity.generic import Password
 from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
-from kiln.compute_drivers.nova.api.errors import Asked
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api.failures import no_entry, unanswered
 from kiln.exceptions import (
     AuthenticationFailed,
@@ -34,7 +34,7 @@ from kiln.exceptions import (
 from tests.unit.compute_drivers.nova.corpus import ANSWERS
 from tests.unit.compute_drivers.nova.loopback import Loopback, listening
 
-BUILD = Asked(verb='build', subject='web-1', build_key='k-1')
+BUILD = Asked(verb='build', subject='web-1', build_key='k-1', making=True)
 DELETE = Asked(verb='delete', subject='s-1', amphora_id='s-1')
 
 

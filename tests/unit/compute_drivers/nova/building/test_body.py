@@ -5,8 +5,8 @@ import gzip
 import random
 import unittest
 
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.authoring.user_data import MAX_BYTES
-from kiln.compute_drivers.nova.api.errors import Asked
 from kiln.compute_drivers.nova.building import body
 from kiln.exceptions import (
     InvalidBuildRequest,
