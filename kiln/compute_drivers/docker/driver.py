@@ -10,11 +10,10 @@ from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.authoring.lazy_options import LazyOptions
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.docker import names, settings, states, translate
-from kiln.compute_drivers.docker.api import events, health
+from kiln.compute_drivers.docker.api import events, health, resources
 from kiln.compute_drivers.docker.api.client import Engine
 from kiln.compute_drivers.docker.api.errors import Trouble, trouble_in
 from kiln.compute_drivers.docker.api.images import Images
-from kiln.compute_drivers.docker.api.resources import Resources
 from kiln.compute_drivers.docker.building import body, seed
 from kiln.compute_drivers.docker.building.builds import Builds
 from kiln.compute_drivers.docker.reboots import Reboots
@@ -68,7 +67,6 @@ class DockerDriver(AmphoraComputeDriver):
         self._engine = Engine(conf, clock)
         self._images = Images(self._engine, self._settings, clock)
         self._builds = Builds(self._engine, self._images, self._settings, clock)
-        self._resources = Resources(self._engine)
         self._reboots = Reboots()
         self._clocks = health.Clocks(self._engine, clock)
 
@@ -199,7 +197,7 @@ class DockerDriver(AmphoraComputeDriver):
         except ResourceNotFoundError:
             return
         except AmphoraComputeError as exc:
-            if trouble_in(exc.fault or '') is not Trouble.NOT_CONNECTED:
+            if trouble_in(exc.fault) is not Trouble.NOT_CONNECTED:
                 raise
 
     def _network(self, asked: Asked, network_id: str) -> str:
@@ -236,10 +234,10 @@ class DockerDriver(AmphoraComputeDriver):
         return tuple(self._settings.zones)
 
     def _list_resources(self, owner: str) -> Iterable[Resource]:
-        return self._resources.of(owner)
+        return resources.owned(self._engine, owner)
 
     def _delete_resource(self, resource: Resource) -> None:
-        self._resources.delete(resource)
+        resources.delete(self._engine, resource)
 
     def _console_log(self, amphora_id: str, lines: int | None) -> str:
         asked = _about('read the console log of', amphora_id)

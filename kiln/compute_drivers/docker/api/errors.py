@@ -39,110 +39,71 @@ _LONGEST_REASON = 500
 
 
 class Trouble(enum.Enum):
-    """Kinds of error that an engine reports."""
+    """Kinds of error that an engine reports, with the words of both engines.
 
-    NAME_TAKEN = enum.auto()
-    NO_IMAGE = enum.auto()
-    NO_REGISTRY = enum.auto()
-    NO_CONTAINER = enum.auto()
-    NO_NETWORK = enum.auto()
-    PORT_TAKEN = enum.auto()
-    ADDRESS_TAKEN = enum.auto()
-    WRONG_ADDRESS = enum.auto()
-    NO_SPACE = enum.auto()
-    NO_ROOM = enum.auto()
-    NO_RIGHT = enum.auto()
-    NO_COMMAND = enum.auto()
-    NO_DEVICE = enum.auto()
-    NO_LOG = enum.auto()
-    REMOVING = enum.auto()
-    NOT_PAUSED = enum.auto()
-    ALREADY_PAUSED = enum.auto()
-    OTHER_STATE = enum.auto()
-    CONNECTED = enum.auto()
-    NOT_CONNECTED = enum.auto()
-    NO_START = enum.auto()
-    NO_PATH = enum.auto()
-    IN_USE = enum.auto()
+    The first match decides, so narrow patterns precede wide ones.
+    """
 
-
-#: The first match decides, so narrow patterns precede wide ones.
-_WORDS: tuple[tuple[Trouble, re.Pattern[str]], ...] = tuple(
-    (trouble, re.compile(words, re.IGNORECASE))
-    for trouble, words in (
-        (Trouble.NAME_TAKEN, r'container name .* is already in use|that name is already in use'),
-        (Trouble.NO_SPACE, r'no space left on device|disk quota exceeded|not enough space'),
-        (
-            Trouble.NO_IMAGE,
-            r'no such image|image not known|manifest (for .* )?(unknown|not found)|'
-            r'pull access denied|repository .* not found',
-        ),
-        (
-            Trouble.NO_REGISTRY,
-            r'pinging container registry|https?://[^ ]*/v2/|registry.*(timeout|refused)|'
-            r'initializing source docker://|short-name .* did not resolve',
-        ),
-        (Trouble.NO_CONTAINER, r'no such container|no container with name or id'),
-        (
-            Trouble.NO_NETWORK,
-            r'network [^ ]+ not found|unable to find network|no such network|network not found',
-        ),
-        (
-            Trouble.PORT_TAKEN,
-            r'port is already allocated|bind(\(2\))?: address already in use|'
-            r'ports? are not available|failed to bind (host )?port',
-        ),
-        (
-            Trouble.ADDRESS_TAKEN,
-            r'address already in use|requested ip address .* already|ip .* is already allocated',
-        ),
-        (
-            Trouble.WRONG_ADDRESS,
-            r'does not belong to any of this network|not in any subnet|no configured subnet|'
-            r'user specified ip address is supported|invalid (ipv[46] )?address|'
-            r'not contained in subnet',
-        ),
-        (
-            Trouble.NO_ROOM,
-            r'range of cpus is from|cannot allocate memory|resource temporarily unavailable|'
-            r'too many open files|address pools? (have been|has been|fully)|'
-            r'non-overlapping ipv4|no available (ipv?4?|ip address)|no free ip|'
-            r'failed to find free ip',
-        ),
-        (Trouble.REMOVING, r'removal of container .* already in progress|marked for removal'),
-        (Trouble.NOT_PAUSED, r'is not paused'),
-        (Trouble.ALREADY_PAUSED, r'already paused'),
-        (Trouble.CONNECTED, r'already exists in network|already (connected|attached)'),
-        (Trouble.NOT_CONNECTED, r'is not connected to'),
-        (Trouble.IN_USE, r'volume is (in use|being used)|has active endpoints|is being used'),
-        (
-            Trouble.NO_LOG,
-            r'logging driver does not support reading|not supported on .none.|no log path',
-        ),
-        (
-            Trouble.NO_DEVICE,
-            r'gathering device information|not a device node|error mounting|'
-            r'stat /dev/[^ ]*: no such file|bind source path does not exist',
-        ),
-        (
-            Trouble.NO_RIGHT,
-            r'operation not permitted|permission denied|unable to apply caps|'
-            r'oci permission denied',
-        ),
-        (
-            Trouble.NO_COMMAND,
-            r'executable file not found|exec(: |format |user process)|no command specified|'
-            r'oci runtime attempted to invoke a command that was not found',
-        ),
-        (Trouble.NO_START, r'oci runtime|shim task|runc (create|run) failed|crun:'),
-        (
-            Trouble.OTHER_STATE,
-            r'container state improper|is not running|is restarting|paused container|'
-            r'is paused|cannot kill|marked dead|is dead',
-        ),
-        (Trouble.NO_PATH, r'could not find the file|no such file or directory'),
+    NAME_TAKEN = r'container name .* is already in use|that name is already in use'
+    NO_SPACE = r'no space left on device|disk quota exceeded|not enough space'
+    NO_IMAGE = (
+        r'no such image|image not known|manifest (for .* )?(unknown|not found)|'
+        r'pull access denied|repository .* not found'
     )
-)
+    NO_REGISTRY = (
+        r'pinging container registry|https?://[^ ]*/v2/|registry.*(timeout|refused)|'
+        r'initializing source docker://|short-name .* did not resolve'
+    )
+    NO_CONTAINER = r'no such container|no container with name or id'
+    NO_NETWORK = (
+        r'network [^ ]+ not found|unable to find network|no such network|network not found'
+    )
+    PORT_TAKEN = (
+        r'port is already allocated|bind(\(2\))?: address already in use|'
+        r'ports? are not available|failed to bind (host )?port'
+    )
+    ADDRESS_TAKEN = (
+        r'address already in use|requested ip address .* already|ip .* is already allocated'
+    )
+    WRONG_ADDRESS = (
+        r'does not belong to any of this network|not in any subnet|no configured subnet|'
+        r'user specified ip address is supported|invalid (ipv[46] )?address|'
+        r'not contained in subnet'
+    )
+    NO_ROOM = (
+        r'range of cpus is from|cannot allocate memory|resource temporarily unavailable|'
+        r'too many open files|address pools? (have been|has been|fully)|'
+        r'non-overlapping ipv4|no available (ipv?4?|ip address)|no free ip|'
+        r'failed to find free ip'
+    )
+    REMOVING = r'removal of container .* already in progress|marked for removal'
+    NOT_PAUSED = r'is not paused'
+    ALREADY_PAUSED = r'already paused'
+    CONNECTED = r'already exists in network|already (connected|attached)'
+    NOT_CONNECTED = r'is not connected to'
+    IN_USE = r'volume is (in use|being used)|has active endpoints|is being used'
+    NO_LOG = r'logging driver does not support reading|not supported on .none.|no log path'
+    NO_DEVICE = (
+        r'gathering device information|not a device node|error mounting|'
+        r'stat /dev/[^ ]*: no such file|bind source path does not exist'
+    )
+    NO_RIGHT = (
+        r'operation not permitted|permission denied|unable to apply caps|'
+        r'oci permission denied'
+    )
+    NO_COMMAND = (
+        r'executable file not found|exec(: |format |user process)|no command specified|'
+        r'oci runtime attempted to invoke a command that was not found'
+    )
+    NO_START = r'oci runtime|shim task|runc (create|run) failed|crun:'
+    OTHER_STATE = (
+        r'container state improper|is not running|is restarting|paused container|'
+        r'is paused|cannot kill|marked dead|is dead'
+    )
+    NO_PATH = r'could not find the file|no such file or directory'
+
+    def __init__(self, words: str) -> None:
+        self.words = re.compile(words, re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,11 +115,6 @@ class Reply:
     reason: str | None = None
     retry_after: float | None = None
 
-    @property
-    def trouble(self) -> Trouble | None:
-        """The kind of error that the answer reports, if known."""
-        return trouble_in(self.reason or '')
-
 
 def own_words(body: Any) -> str | None:
     """Return the message in the JSON of an engine's error, as one line."""
@@ -168,12 +124,9 @@ def own_words(body: Any) -> str | None:
     return ' '.join(text.split())[:_LONGEST_REASON] if isinstance(text, str) and text else None
 
 
-def trouble_in(text: str) -> Trouble | None:
+def trouble_in(text: str | None) -> Trouble | None:
     """Return the kind of error that an engine's text reports, if known."""
-    for trouble, words in _WORDS:
-        if words.search(text):
-            return trouble
-    return None
+    return next((trouble for trouble in Trouble if trouble.words.search(text or '')), None)
 
 
 _Kind = type[AmphoraComputeError]
@@ -216,8 +169,6 @@ _ELSEWHERE: Mapping[Trouble, _Kind] = {
     Trouble.REMOVING: InstanceStateConflict,
     Trouble.NO_RIGHT: PermissionDenied,
 }
-#: Kinds of error that pass by themselves, so that a retry can succeed.
-_PASSING = frozenset({Trouble.REMOVING})
 
 
 def refused(asked: Asked, reply: Reply) -> AmphoraComputeError:
@@ -239,12 +190,13 @@ def _meaning(asked: Asked, reply: Reply) -> tuple[_Kind, dict[str, Any]]:
         return AuthenticationFailed, {}
     # A proxy or a wrong address gives no reason of an engine.
     if reply.reason is not None and reply.status != 503:
-        trouble = reply.trouble
+        trouble = trouble_in(reply.reason)
         table = _TO_BUILD if asked.building else _ELSEWHERE
         if trouble is not None and trouble in table:
             kind = table[trouble]
-            more: dict[str, Any] = {'retryable': True} if trouble in _PASSING else {}
-            return kind, _left(kind) | more
+            # A removal ends by itself, so a retry can succeed.
+            passing = {'retryable': True} if trouble is Trouble.REMOVING else {}
+            return kind, _left(kind) | passing
         if plain := _plain(asked, reply.status):
             return plain, _left(plain)
     if asked.making and (reply.status >= 500 or reply.status < 400):

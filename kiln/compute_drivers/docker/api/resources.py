@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from kiln.compute_drivers.authoring.error_context import Asked
@@ -22,58 +21,55 @@ VOLUME, NETWORK = 'volume', 'network'
 _NO_VOLUME = 'no such volume'
 
 
-class Resources:
-    """The volumes and networks of one engine."""
+def owned(engine: Engine, owner: str) -> list[Resource]:
+    """Return an owner's unused volumes, and its networks; used volumes go with a container."""
+    asked = Asked(verb='list', subject=f'the resources of {owner}')
+    label = f'{names.OWNER}={owner}'
+    unused = {'label': [label], 'dangling': ['true']}
+    wanted = {'label': [label]}
+    volumes = engine.ask(asked, lambda session: session.volumes(filters=unused))
+    networks = engine.ask(asked, lambda session: session.networks(filters=wanted))
+    found = [
+        *map(translate.volume_of, volumes.get('Volumes') or ()),
+        *map(translate.network_of, networks),
+    ]
+    # Podman combines filters with "or", so the owner is checked again.
+    return [resource for resource in found if resource.owner == owner]
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
-    def of(self, owner: str) -> Iterator[Resource]:
-        """Yield an owner's unused volumes and networks; used ones go with their container."""
-        asked = Asked(verb='list', subject=f'the resources of {owner}')
-        label = f'{names.OWNER}={owner}'
-        unused = {'label': [label], 'dangling': ['true']}
-        wanted = {'label': [label]}
-        volumes = self._engine.ask(asked, lambda session: session.volumes(filters=unused))
-        networks = self._engine.ask(asked, lambda session: session.networks(filters=wanted))
-        found = [
-            *map(translate.volume_of, volumes.get('Volumes') or ()),
-            *map(translate.network_of, networks),
-        ]
-        # Podman combines filters with "or", so the owner is checked again.
-        yield from (resource for resource in found if resource.owner == owner)
+def delete(engine: Engine, resource: Resource) -> None:
+    """Delete a volume or a network that carries a label of kiln.
 
-    def delete(self, resource: Resource) -> None:
-        """Delete a volume or a network that carries a label of kiln.
-
-        :raises InvalidRequest: the resource is neither a volume nor a network.
-        :raises PermissionDenied: the resource carries no label of kiln.
-        :raises DeleteFailed: a container uses it.
-        """
-        asked = Asked(verb=f'delete {resource.kind}', subject=resource.id, resource_id=resource.id)
-        if resource.kind not in (VOLUME, NETWORK) or not names.is_network(resource.id):
-            raise asked.error(InvalidRequest, 'only volumes and networks are resources here.')
-        try:
-            found = self._engine.ask(asked, lambda session: self._look(session, resource))
-            if names.OWNER not in (found.get('Labels') or {}):
-                raise asked.error(PermissionDenied, 'it carries no label of kiln.')
-            self._engine.ask(asked, lambda session: self._remove(session, resource))
-        except ResourceNotFoundError:
+    :raises InvalidRequest: the resource is neither a volume nor a network.
+    :raises PermissionDenied: the resource carries no label of kiln.
+    :raises DeleteFailed: a container uses it.
+    """
+    asked = Asked(verb=f'delete {resource.kind}', subject=resource.id, resource_id=resource.id)
+    if resource.kind not in (VOLUME, NETWORK) or not names.is_network(resource.id):
+        raise asked.error(InvalidRequest, 'only volumes and networks are resources here.')
+    try:
+        found = engine.ask(asked, lambda session: _inspected(session, resource))
+        if names.OWNER not in (found.get('Labels') or {}):
+            raise asked.error(PermissionDenied, 'it carries no label of kiln.')
+        engine.ask(asked, lambda session: _remove(session, resource))
+    except ResourceNotFoundError:
+        return
+    except AmphoraComputeError as exc:
+        if _NO_VOLUME in (exc.fault or '').lower():
             return
-        except AmphoraComputeError as exc:
-            if _NO_VOLUME in (exc.fault or '').lower():
-                return
-            if trouble_in(exc.fault or '') is Trouble.IN_USE:
-                raise asked.error(DeleteFailed, 'a container uses it.', fault=exc.fault) from exc
-            raise
+        if trouble_in(exc.fault) is Trouble.IN_USE:
+            raise asked.error(DeleteFailed, 'a container uses it.', fault=exc.fault) from exc
+        raise
 
-    def _look(self, session: Any, resource: Resource) -> Any:
-        if resource.kind == VOLUME:
-            return session.inspect_volume(resource.id)
-        return session.inspect_network(resource.id)
 
-    def _remove(self, session: Any, resource: Resource) -> None:
-        if resource.kind == VOLUME:
-            session.remove_volume(resource.id)
-        else:
-            session.remove_network(resource.id)
+def _inspected(session: Any, resource: Resource) -> Any:
+    if resource.kind == VOLUME:
+        return session.inspect_volume(resource.id)
+    return session.inspect_network(resource.id)
+
+
+def _remove(session: Any, resource: Resource) -> None:
+    if resource.kind == VOLUME:
+        session.remove_volume(resource.id)
+    else:
+        session.remove_network(resource.id)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kiln.clock import Clock
@@ -84,7 +85,7 @@ class Builds:
                 continue
             except (BuildConflict, InvalidBuildRequest) as exc:
                 networks = chosen.networks if chosen else ()
-                if not self._addresses.may_choose_again(networks, _trouble(exc)):
+                if not self._addresses.may_choose_again(networks, trouble_in(exc.fault)):
                     raise
                 chosen = None
         raise asked.error(
@@ -198,7 +199,7 @@ class Builds:
         except InstanceNotFoundError as exc:
             raise making.error(BuildOutcomeUnknown, f'it was removed at once: {exc}') from exc
         except BuildConflict as exc:
-            if _trouble(exc) is not Trouble.NAME_TAKEN:
+            if trouble_in(exc.fault) is not Trouble.NAME_TAKEN:
                 raise
             return None
         except InvalidBuildRequest:
@@ -245,7 +246,7 @@ class Builds:
                 ),
             )
         except AmphoraComputeError as exc:
-            if _trouble(exc) is not Trouble.CONNECTED:
+            if trouble_in(exc.fault) is not Trouble.CONNECTED:
                 raise
 
     def _lacking(
@@ -299,8 +300,26 @@ class Builds:
     def _start(self, asked: Asked, container_id: str) -> None:
         self._engine.ask(asked, lambda session: session.start(container_id))
 
-    def _nothing_left(self, asked: Asked, container_id: str) -> _NothingLeft:
-        return _NothingLeft(lambda: self._remove(asked, container_id), asked)
+    @contextlib.contextmanager
+    def _nothing_left(self, asked: Asked, container_id: str) -> Iterator[None]:
+        """Remove a container if its start has certainly failed."""
+        try:
+            yield
+        except InstanceNotFoundError:
+            raise
+        except AmphoraComputeError as exc:
+            unknown = asked.error(
+                BuildOutcomeUnknown, f'its container was made, but might not have started. {exc}'
+            )
+            if exc.outcome is not Outcome.NOT_APPLIED:
+                # It might run now or later: the next build with this key finds it.
+                raise unknown from exc
+            try:
+                self._remove(asked, container_id)
+            except AmphoraComputeError as failure:
+                LOG.warning('Cannot remove what build %s left: %s', asked.build_key, failure)
+                raise unknown from exc
+            raise
 
     # ---- finding ---------------------------------------------------------
 
@@ -362,38 +381,11 @@ class Builds:
             )
         except InstanceStateConflict as exc:
             # Another removal is running already, so the container will go.
-            if _trouble(exc) is not Trouble.REMOVING:
+            if trouble_in(exc.fault) is not Trouble.REMOVING:
                 raise
         except InstanceNotFoundError:
             if asked.verb == 'delete':
                 raise
-
-
-class _NothingLeft:
-    """Removes a container whose start has certainly failed."""
-
-    def __init__(self, remove: Callable[[], None], asked: Asked) -> None:
-        self._remove, self._asked = remove, asked
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, exc: BaseException | None, trace: Any) -> None:
-        if not isinstance(exc, AmphoraComputeError) or isinstance(exc, InstanceNotFoundError):
-            return
-        if exc.outcome is not Outcome.NOT_APPLIED:
-            # It might run now or later: the next build with this key finds it.
-            raise self._unknown(exc) from exc
-        try:
-            self._remove()
-        except AmphoraComputeError as failure:
-            LOG.warning('Cannot remove what build %s left: %s', self._asked.build_key, failure)
-            raise self._unknown(exc) from exc
-
-    def _unknown(self, exc: AmphoraComputeError) -> AmphoraComputeError:
-        return self._asked.error(
-            BuildOutcomeUnknown, f'its container was made, but might not have started. {exc}'
-        )
 
 
 def _content(asked: Asked, request: BuildRequest, kind: str) -> tuple[Any, ...]:
@@ -414,7 +406,3 @@ def _check_ours(asked: Asked, found: Mapping[str, Any], owner: str) -> None:
         raise asked.error(
             BuildConflict, f'its name is in use by container {found["Id"][:12]} of another build.'
         )
-
-
-def _trouble(exc: AmphoraComputeError) -> Trouble | None:
-    return trouble_in(exc.fault or '')
