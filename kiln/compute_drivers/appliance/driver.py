@@ -9,18 +9,17 @@ from typing import Any, ClassVar, Self, cast
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.appliance import view
 from kiln.compute_drivers.appliance.claims import state_machine
-from kiln.compute_drivers.appliance.claims.matching import NEW, standing
+from kiln.compute_drivers.appliance.claims.matching import machine_for
 from kiln.compute_drivers.appliance.claims.records import Change, Claims
 from kiln.compute_drivers.appliance.claims.state_machine import LEAVING, Claim, Rules
 from kiln.compute_drivers.appliance.claims.store import Store
 from kiln.compute_drivers.appliance.inventory.file import InventoryFile
-from kiln.compute_drivers.appliance.inventory.machines import Inventory, Machine, Verb
-from kiln.compute_drivers.appliance.inventory.reading import machine_of
+from kiln.compute_drivers.appliance.inventory.machines import Machine, Verb
 from kiln.compute_drivers.appliance.work.background_jobs import Crew
-from kiln.compute_drivers.appliance.work.locks import MachineLocks
+from kiln.compute_drivers.appliance.work.locks import take_lock
 from kiln.compute_drivers.appliance.work.tasks import Tasks, Timeouts
 from kiln.compute_drivers.authoring.lazy_options import LazyOptions
-from kiln.compute_drivers.authoring.machine_pool import EnrolledMachine, MachinePool, Standing
+from kiln.compute_drivers.authoring.machine_pool import EnrolledMachine, MachinePool
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import (
     ConfigurationError,
@@ -78,19 +77,16 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         secrets = Path(conf.secrets_dir) if conf.secrets_dir else None
         self._file = InventoryFile(Path(conf.inventory), secrets)
         folder = _made(Path(conf.state_dir))
-        rules = _rules(conf)
+        self._locks = folder / 'locks'
+        rules, timeouts = _rules(conf), _timeouts(conf)
         self._store = Store(folder / 'claims.db')
         self._claims = Claims(self._store, rules)
-        self._locks = MachineLocks(folder / 'locks')
-        timeouts = _timeouts(conf)
         self._tasks = Tasks(folder, timeouts, self._file.secret)
         self._crew = Crew(
             self._claims,
             self._locks,
             self._tasks,
-            self._machine,
-            self._left_alone,
-            lambda: self._file.current,
+            self._file,
             rules=rules,
             timeouts=timeouts,
             commands=conf.command_workers,
@@ -165,13 +161,12 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         told = self._looked().changes(self.owner, since)
         return Changes(
             statuses=tuple(self._seen(told.claims)),
-            gone=tuple(told.gone),
-            cursor=self._claims.cursor(told.last),
+            gone=told.gone,
+            cursor=told.cursor,
             complete=told.complete,
         )
 
     def on_news(self, hurry: Callable[[], None]) -> None:
-        """Register ``hurry``, which is called when a machine changes in this process."""
         self._crew.on_news(hurry)
 
     def _check(self) -> DriverHealth:
@@ -241,7 +236,6 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
     # ---- machine pool, for its operator ------------------------------------------
 
     def machines(self) -> Sequence[EnrolledMachine]:
-        """Return all machines of the pool by name, also claimed ones no longer enrolled."""
         return tuple(
             view.pool(
                 self._file.current, self._claims.all(), self._claims.records(), self.clock.time()
@@ -249,11 +243,6 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         )
 
     def maintain(self, name: str, reason: str | None) -> None:
-        """Put a machine into maintenance, or without a reason end its maintenance.
-
-        :raises ResourceNotFoundError: no machine has that name.
-        :raises InvalidRequest: the inventory itself has the machine in maintenance.
-        """
         machine = self._known(name)
         if reason is None and machine.maintenance is not None:
             raise InvalidRequest(
@@ -264,13 +253,8 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         self._claims.maintain(name, reason)
 
     def release(self, name: str) -> None:
-        """Return a manually wiped machine to the pool; also ends its quarantine.
-
-        :raises ResourceNotFoundError: no machine has that name.
-        :raises InstanceStateConflict: it is in use as an amphora, or is being wiped now.
-        """
         self._known(name)
-        lock = self._locks.take(name)
+        lock = take_lock(self._locks, name)
         if lock is None:
             raise InstanceStateConflict(
                 f'Cannot release machine {name}: a command runs on it now. Wait for its end.',
@@ -283,7 +267,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
                 self._claims.change(claim.id, _given_back, self.clock.time())
             self._claims.pardon(name)
         finally:
-            lock.release()
+            lock.close()
 
     # ---- helpers -----------------------------------------------------------------
 
@@ -300,7 +284,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         return self._claims
 
     def _machine(self, claim: Claim) -> Machine:
-        return _machine_in(self._file.current, claim)
+        return machine_for(self._file.current, claim)
 
     def _known(self, name: str) -> Machine:
         if machine := self._file.current.get(name):
@@ -322,22 +306,11 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
             )
         return machine
 
-    def _left_alone(self) -> frozenset[str]:
-        """Return the machines in maintenance, on which nothing is run."""
-        records, inventory = self._claims.records(), self._file.current
-        names = {*records, *inventory.machines}
-        now = self.clock.time()
-        return frozenset(
-            name
-            for name in names
-            if standing(inventory.get(name), records.get(name, NEW), now) is Standing.MAINTENANCE
-        )
-
     def _amphorae(self, claims: Iterable[Claim]) -> list[Amphora]:
         inventory = self._file.current
         return [
             view.amphora(
-                claim, _machine_in(inventory, claim), enrolled=claim.machine in inventory.machines
+                claim, machine_for(inventory, claim), enrolled=claim.machine in inventory.machines
             )
             for claim in claims
         ]
@@ -348,11 +321,6 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
             view.status(claim, now, enrolled=claim.machine in inventory.machines)
             for claim in claims
         ]
-
-
-def _machine_in(inventory: Inventory, claim: Claim) -> Machine:
-    """Return a claim's machine as enrolled now, or else as it was when claimed."""
-    return inventory.get(claim.machine) or machine_of(claim.machine, claim.table)
 
 
 def _given_back(claim: Claim) -> None:

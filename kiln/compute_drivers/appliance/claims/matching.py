@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+from kiln.compute_drivers.appliance.claims.state_machine import Claim
 from kiln.compute_drivers.appliance.inventory.machines import Inventory, Machine, Verb
+from kiln.compute_drivers.appliance.inventory.reading import machine_of
 from kiln.compute_drivers.authoring.machine_pool import Standing
 from kiln.exceptions import InsufficientCapacity, InvalidBuildRequest
 from kiln.models import BuildRequest
@@ -37,6 +39,22 @@ def standing(machine: Machine | None, record: Record, now: float) -> Standing:
     if record.maintenance is not None or (machine is not None and machine.maintenance is not None):
         return Standing.MAINTENANCE
     return Standing.QUARANTINE if now < record.until else Standing.FREE
+
+
+def in_maintenance(
+    inventory: Inventory, records: Mapping[str, Record], now: float
+) -> frozenset[str]:
+    """Return the machines in maintenance, on which nothing is run."""
+    return frozenset(
+        name
+        for name in {*records, *inventory.machines}
+        if standing(inventory.get(name), records.get(name, NEW), now) is Standing.MAINTENANCE
+    )
+
+
+def machine_for(inventory: Inventory, claim: Claim) -> Machine:
+    """Return a claim's machine as enrolled now, or else as it was when claimed."""
+    return inventory.get(claim.machine) or machine_of(claim.machine, claim.table)
 
 
 def choose(

@@ -49,11 +49,11 @@ class Due(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Told:
-    """Changed and ended claims since a number."""
+    """Changed and ended claims since a cursor."""
 
     claims: Sequence[Claim]
-    gone: Sequence[str]
-    last: int
+    gone: tuple[str, ...]
+    cursor: str
     complete: bool
 
 
@@ -225,11 +225,12 @@ class Claims:
                 'SELECT id FROM ends WHERE owner = ? AND changed > ?',
                 (owner, last if seen is None else seen),
             ).fetchall()
-        return Told([_claim(row) for row in rows], [row['id'] for row in gone], last, seen is None)
-
-    def cursor(self, last: int) -> str:
-        """Return the cursor for changes after a number."""
-        return f'{self._store.prefix}-{last}'
+        return Told(
+            claims=[_claim(row) for row in rows],
+            gone=tuple(row['id'] for row in gone),
+            cursor=f'{self._store.prefix}-{last}',
+            complete=seen is None,
+        )
 
     def _seen(self, db: sqlite3.Connection, cursor: str, last: int) -> int | None:
         prefix, _, digits = cursor.partition('-')

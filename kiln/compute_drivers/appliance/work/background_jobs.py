@@ -10,16 +10,20 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import io
 import logging
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from kiln.clock import Clock, Deadline
 from kiln.compute_drivers.appliance.claims import state_machine
+from kiln.compute_drivers.appliance.claims.matching import in_maintenance, machine_for
 from kiln.compute_drivers.appliance.claims.records import Claims, Due
 from kiln.compute_drivers.appliance.claims.state_machine import COMMANDS, Claim, Phase, Rules
+from kiln.compute_drivers.appliance.inventory.file import InventoryFile
 from kiln.compute_drivers.appliance.inventory.machines import Inventory, Machine
-from kiln.compute_drivers.appliance.work.locks import MachineLock, MachineLocks
+from kiln.compute_drivers.appliance.work.locks import take_lock
 from kiln.compute_drivers.appliance.work.tasks import Task, Tasks, Timeouts
 from kiln.exceptions import InstanceNotFoundError, KilnError
 
@@ -48,11 +52,9 @@ class Crew:
     def __init__(
         self,
         claims: Claims,
-        locks: MachineLocks,
+        locks: Path,
         tasks: Tasks,
-        machine_of: Callable[[Claim], Machine],
-        is_idle: Callable[[], frozenset[str]],
-        inventory: Callable[[], Inventory],
+        inventory: InventoryFile,
         *,
         rules: Rules,
         timeouts: Timeouts,
@@ -60,16 +62,10 @@ class Crew:
         probes: int,
         clock: Clock,
     ) -> None:
-        """Prepare the crew; nothing runs before :meth:`start`.
-
-        ``machine_of`` returns the current machine of a claim, ``is_idle`` the machines on
-        which nothing is allowed to run, and ``inventory`` the enrolled machines.
-        """
+        """Prepare the crew; nothing runs before :meth:`start`."""
         self._claims = claims
         self._locks = locks
         self._tasks = tasks
-        self._machine_of = machine_of
-        self._is_idle = is_idle
         self._inventory = inventory
         self._rules = rules
         self._timeouts = timeouts
@@ -152,7 +148,7 @@ class Crew:
         self._follow_the_inventory()
         now = self._clock.time()
         due = [one for one in self._claims.due(now) if one.machine not in self._running]
-        idle = self._is_idle() if due else frozenset()
+        idle = in_maintenance(self._inventory.current, self._claims.records(), now) if due else ()
         for one in due:
             if one.machine not in idle and self._has_room(one.phase):
                 try:
@@ -163,12 +159,12 @@ class Crew:
         return now
 
     def _follow_the_inventory(self) -> None:
-        inventory = self._inventory()
+        inventory = self._inventory.current
         if inventory is self._followed:
             return
         now = self._clock.time()
         for claim in self._claims.resting():
-            machine = self._machine_of(claim)
+            machine = machine_for(inventory, claim)
             if state_machine.watched(claim, machine, now) != claim:
                 watched = functools.partial(state_machine.watched, machine=machine, now=now)
                 self._claims.change(claim.id, watched, now)
@@ -181,13 +177,13 @@ class Crew:
         return busy < self._most[kind]
 
     def _begin(self, due: Due) -> None:
-        lock = self._locks.take(due.machine)
+        lock = take_lock(self._locks, due.machine)
         if lock is None:
             self._wait_for(due)
             return
         self._waits.pop(due.machine, None)
         with contextlib.ExitStack() as stack:
-            stack.callback(lock.release)
+            stack.callback(lock.close)
             try:
                 # Only under the lock is the due work safe from other processes.
                 claim, brought = self._claims.with_payload(due.id)
@@ -195,7 +191,7 @@ class Crew:
                 return
             if claim.due is None or claim.due > self._clock.time():
                 return
-            machine = self._machine_of(claim)
+            machine = machine_for(self._inventory.current, claim)
             task = self._tasks.task(claim, machine, lock, brought)
             thread = threading.Thread(
                 target=self._do,
@@ -236,7 +232,7 @@ class Crew:
 
     # ---- running tasks -------------------------------------------------------------------
 
-    def _do(self, claim: Claim, machine: Machine, task: Task, lock: MachineLock) -> None:
+    def _do(self, claim: Claim, machine: Machine, task: Task, lock: io.FileIO) -> None:
         failed = False
         try:
             ended = task.run()
@@ -247,7 +243,7 @@ class Crew:
             failed = True
             self._complain(f'finish due work on machine {claim.machine}', exc)
         finally:
-            lock.release()
+            lock.close()
             with self._ready:
                 del self._running[claim.machine]
         if not failed:

@@ -40,7 +40,7 @@ class Command:
         self._environment = environment
         self._timeout_s = timeout_s
         self._output = output
-        self._folder = folder
+        self.folder = folder
         self._passed = () if lock_fd is None else (lock_fd,)
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -88,7 +88,7 @@ class Command:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd=self._folder,
+                cwd=self.folder,
                 env={**_inherited(), **self._environment},
                 start_new_session=True,
                 pass_fds=self._passed,

@@ -8,38 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import os
 from pathlib import Path
 
 
-class MachineLock:
-    """The lock of a machine, held by this process and the commands that inherit it."""
+def take_lock(folder: Path, machine: str) -> io.FileIO | None:
+    """Lock a machine by a file that is never removed; return None at once if it is locked.
 
-    def __init__(self, fd: int) -> None:
-        #: To be inherited by commands on the machine.
-        self.fd = fd
-
-    def release(self) -> None:
-        """Release the machine, unless a command on it is still running."""
-        os.close(self.fd)
-
-
-class MachineLocks:
-    """The locks of a pool, as files in a directory that are never removed."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def take(self, machine: str) -> MachineLock | None:
-        """Lock a machine; return None at once if it is locked."""
-        fd = os.open(
-            self._folder / f'{machine}.lock', os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
-        with contextlib.ExitStack() as stack:
-            stack.callback(os.close, fd)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return None
-            stack.pop_all()
-        return MachineLock(fd)
+    Closing the file releases the machine, unless a command on it is still running.
+    """
+    path = folder / f'{machine}.lock'
+    file = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), 'r+')
+    with contextlib.ExitStack() as stack:
+        stack.callback(file.close)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        stack.pop_all()
+    return file

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import io
 import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 from kiln.compute_drivers.appliance.claims import payload
 from kiln.compute_drivers.appliance.claims.state_machine import COMMANDS, Claim, Ended
-from kiln.compute_drivers.appliance.inventory.machines import Machine, ProbeSpec, Verb
+from kiln.compute_drivers.appliance.inventory.machines import Machine, Verb
 from kiln.compute_drivers.appliance.work import probes
 from kiln.compute_drivers.appliance.work.commands import Command
-from kiln.compute_drivers.appliance.work.locks import MachineLock
 from kiln.compute_drivers.authoring.redaction import sealed
 from kiln.exceptions import AmphoraBuildError
 from kiln.models import BuildRequest
 
 
-class Task(Protocol):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Task:
     """A task that runs on one thread, and can be ended from another."""
 
-    def run(self) -> Ended:
-        """Run the task; return its result."""
-
-    def cancel(self) -> None:
-        """End the task, if it can be interrupted."""
+    run: Callable[[], Ended]
+    #: Ends the task; without effect on a task that ends soon by itself.
+    cancel: Callable[[], None] = lambda: None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,16 +42,15 @@ class Timeouts:
 
     def of(self, verb: Verb | None) -> float:
         """Return the seconds for an action, or for a probe if the action is None."""
-        return (
-            self.probe_s
-            if verb is None
-            else {
-                Verb.CLAIM: self.claim_s,
-                Verb.REBUILD: self.claim_s,
-                Verb.WIPE: self.wipe_s,
-                Verb.CONSOLE: self.console_s,
-            }.get(verb, self.command_s)
-        )
+        if verb is None:
+            return self.probe_s
+        longer_or_shorter = {
+            Verb.CLAIM: self.claim_s,
+            Verb.REBUILD: self.claim_s,
+            Verb.WIPE: self.wipe_s,
+            Verb.CONSOLE: self.console_s,
+        }
+        return longer_or_shorter.get(verb, self.command_s)
 
 
 class Tasks:
@@ -68,9 +66,7 @@ class Tasks:
         self._timeouts = timeouts
         self._secret = secret
 
-    def task(
-        self, claim: Claim, machine: Machine, lock: MachineLock, brought: bytes | None
-    ) -> Task:
+    def task(self, claim: Claim, machine: Machine, lock: io.FileIO, brought: bytes | None) -> Task:
         """Return the due task of a claim on a locked machine."""
         for what in (*Verb, 'probe'):
             # The leftovers of a dead process can hold half a key.
@@ -81,13 +77,10 @@ class Tasks:
         spec = machine.probe
         if spec is None:
             # The inventory had a probe when the claim began to wait for it.
-            return _Settled(Ended(True))
+            return Task(lambda: Ended(True))
         if not spec.argv:
-            return _NetworkProbe(machine, spec, self._timeouts.probe_s)
-        command = self._command(
-            claim, machine, 'probe', spec.argv, self._timeouts.probe_s, lock.fd
-        )
-        return _InFolder(command, self._run_folder(machine, 'probe'), None)
+            return Task(functools.partial(probes.ask, machine, spec, self._timeouts.probe_s))
+        return self._task(claim, machine, None, spec.argv, lock)
 
     def console(self, claim: Claim, machine: Machine) -> tuple[Ended, str]:
         """Run the console command of a machine; return its result and its output."""
@@ -96,26 +89,38 @@ class Tasks:
         argv, timeout_s = machine.argv(Verb.CONSOLE), self._timeouts.of(Verb.CONSOLE)
         command = self._command(claim, machine, name, argv, timeout_s, None)
         try:
-            ended = _InFolder(command, self._run_folder(machine, name), None).run()
-            return ended, command.output()
+            return _run(command), command.output()
         finally:
             self._output(machine, name).unlink(missing_ok=True)
 
     def _of_verb(
-        self, claim: Claim, machine: Machine, verb: Verb, lock: MachineLock, brought: bytes | None
+        self, claim: Claim, machine: Machine, verb: Verb, lock: io.FileIO, brought: bytes | None
     ) -> Task:
         argv = machine.argv(verb)
         if not argv:
             # The inventory had a command when the request was made.
             lost = brought is not None
-            return _Settled(Ended(not lost, 'the inventory no longer has one' if lost else ''))
+            ended = Ended(not lost, 'the inventory no longer has one' if lost else '')
+            return Task(lambda: ended)
         request = None
         if verb is Verb.CLAIM and brought is not None:
             request = payload.unpacked(
                 brought, build_key=claim.build_key, name=claim.name, owner=claim.owner
             )
-        command = self._command(claim, machine, verb.value, argv, self._timeouts.of(verb), lock.fd)
-        return _InFolder(command, self._run_folder(machine, verb.value), request)
+        return self._task(claim, machine, verb, argv, lock, request)
+
+    def _task(
+        self,
+        claim: Claim,
+        machine: Machine,
+        verb: Verb | None,
+        argv: tuple[str, ...],
+        lock: io.FileIO,
+        request: BuildRequest | None = None,
+    ) -> Task:
+        what, timeout_s = verb.value if verb else 'probe', self._timeouts.of(verb)
+        command = self._command(claim, machine, what, argv, timeout_s, lock.fileno())
+        return Task(functools.partial(_run, command, request), command.cancel)
 
     def _command(
         self,
@@ -168,54 +173,19 @@ def facts(claim: Claim, machine: Machine) -> dict[str, str]:
     return {name: value for name, value in told.items() if value is not None}
 
 
-class _Settled:
-    """A task that has its result already."""
-
-    def __init__(self, ended: Ended) -> None:
-        self._ended = ended
-
-    def run(self) -> Ended:
-        return self._ended
-
-    def cancel(self) -> None:
-        """Do nothing: nothing runs."""
-
-
-class _NetworkProbe:
-    """A probe over the network, bounded by its time-out."""
-
-    def __init__(self, machine: Machine, spec: ProbeSpec, timeout_s: float) -> None:
-        self._asked = (machine, spec, timeout_s)
-
-    def run(self) -> Ended:
-        return probes.ask(*self._asked)
-
-    def cancel(self) -> None:
-        """Do nothing: the time-out ends the probe soon."""
-
-
-class _InFolder:
-    """A command with a folder that exists while it runs and holds the build's files."""
-
-    def __init__(self, command: Command, folder: Path, request: BuildRequest | None) -> None:
-        self._command = command
-        self._folder = folder
-        self._request = request
-        self.cancel = command.cancel
-
-    def run(self) -> Ended:
-        self._folder.mkdir(mode=0o700)
-        try:
-            for name, content in payload.contents(self._request) if self._request else ():
-                fd = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                with os.fdopen(fd, 'wb') as file:
-                    file.write(content)
-            return self._masked(self._command.run())
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _masked(self, ended: Ended) -> Ended:
-        if self._request is None or ended.ok:
-            return ended
-        # The output of a command can contain what it was given.
-        return Ended(False, str(sealed(AmphoraBuildError(ended.words), self._request)))
+def _run(command: Command, request: BuildRequest | None = None) -> Ended:
+    """Run a command in its folder, which exists meanwhile and holds the build's files."""
+    folder = command.folder
+    folder.mkdir(mode=0o700)
+    try:
+        for name, content in payload.contents(request) if request else ():
+            fd = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(fd, 'wb') as file:
+                file.write(content)
+        ended = command.run()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if request is None or ended.ok:
+        return ended
+    # The output of a command can contain what it was given.
+    return Ended(False, str(sealed(AmphoraBuildError(ended.words), request)))

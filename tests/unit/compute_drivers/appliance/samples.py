@@ -13,6 +13,7 @@ from kiln.compute_drivers.appliance.claims.store import Store
 from kiln.compute_drivers.appliance.conf import opts
 from kiln.compute_drivers.appliance.driver import ApplianceDriver
 from kiln.compute_drivers.appliance.inventory.reading import parse
+from kiln.compute_drivers.appliance.work.locks import take_lock
 from kiln.models import AmphoraType, Limits
 from kiln.testing.clock import VirtualClock
 
@@ -70,6 +71,10 @@ class PoolCase(unittest.TestCase):
         store = Store(self.folder / 'claims.db')
         self.addCleanup(store.close)
         return Claims(store, rules)
+
+    def lock(self, machine):
+        """Lock a machine as another process would."""
+        return take_lock(self.folder / 'state' / 'locks', machine)
 
     def until(self, so, step_s=0.1):
         """Advance virtual time until a condition holds."""

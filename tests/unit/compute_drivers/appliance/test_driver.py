@@ -299,13 +299,13 @@ class Working(PoolCase):
 
     def test_a_machine_locked_elsewhere_waits_and_is_logged(self):
         driver = self.open_commanded(claim='true')
-        lock = driver._locks.take('m1')
+        lock = self.lock('m1')
         amphora_id = driver.build(**METAL)
         with self.warned(step_s=50) as logged:
             pass
         self.assertIn('Machine m1 has been locked', logged.output[0])
         self.assertIs(State.BUILDING, driver.status(amphora_id).state)
-        lock.release()
+        lock.close()
         self.until(lambda: self.state(driver, amphora_id) is State.ACTIVE)
 
 
@@ -371,8 +371,8 @@ class Operating(PoolCase):
 
     def test_a_machine_on_which_a_command_runs_is_not_released(self):
         driver = self.open_driver(pool(1))
-        lock = driver._locks.take('m1')
-        self.addCleanup(lock.release)
+        lock = self.lock('m1')
+        self.addCleanup(lock.close)
         with self.assertRaisesRegex(InstanceStateConflict, 'a command runs on it now'):
             driver.release('m1')
 

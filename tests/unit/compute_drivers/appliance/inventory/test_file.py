@@ -146,12 +146,12 @@ class Editing(PoolCase):
     def test_a_removed_claim_command_fails_only_builds_with_data(self):
         claim = self.program('claim', 'exec sleep 600')
         driver = self.open_driver(pool(2, each=f'claim = ["{claim}"]\n'))
-        locks = [driver._locks.take(name) for name in ('m1', 'm2')]
+        locks = [self.lock(name) for name in ('m1', 'm2')]
         brings, bare = driver.build(user_data='#!', **METAL), driver.build(**METAL)
         self.rewrite(pool(2))
         with self.warned():
             for lock in locks:
-                lock.release()
+                lock.close()
             self.until(lambda: driver.status(bare).state is State.ACTIVE)
             self.until(lambda: driver.status(brings).state is State.ERROR)
         self.assertIn('the inventory no longer has one', driver.status(brings).fault)

@@ -5,7 +5,7 @@ import threading
 import time
 
 from kiln.compute_drivers.appliance.work.commands import Command
-from kiln.compute_drivers.appliance.work.locks import MachineLocks
+from kiln.compute_drivers.appliance.work.locks import take_lock
 from tests.unit.compute_drivers.appliance.samples import PoolCase
 
 
@@ -30,6 +30,12 @@ class Running(PoolCase):
 
     def sh(self, body, *more, **given):
         return self.command(self.program('run', body), *more, **given)
+
+    def is_free(self):
+        lock = take_lock(self.folder, 'm1')
+        if lock is not None:
+            lock.close()
+        return lock is not None
 
     def test_status_0_is_a_success_and_its_output_is_kept(self):
         command = self.sh('echo done')
@@ -71,10 +77,10 @@ class Running(PoolCase):
         self.assertRegex(ended.words, r'^it ended with (signal|status) \d+')
 
     def test_processes_left_in_its_group_end_with_the_command(self):
-        lock = MachineLocks(self.folder).take('m1')
-        self.assertTrue(self.sh('sleep 60 &', lock_fd=lock.fd).run().ok)
-        lock.release()
-        eventually(lambda: MachineLocks(self.folder).take('m1'))
+        lock = take_lock(self.folder, 'm1')
+        self.assertTrue(self.sh('sleep 60 &', lock_fd=lock.fileno()).run().ok)
+        lock.close()
+        eventually(self.is_free)
 
     def test_a_command_can_be_cancelled_from_another_thread(self):
         command = self.sh('echo begun; exec sleep 60')
@@ -118,11 +124,10 @@ class Running(PoolCase):
 
 class Locks(PoolCase):
     def test_a_machine_has_one_holder_at_a_time(self):
-        locks = MachineLocks(self.folder)
-        one = locks.take('m1')
-        self.assertIsNone(MachineLocks(self.folder).take('m1'))
-        other = locks.take('m2')
+        one = take_lock(self.folder, 'm1')
+        self.assertIsNone(take_lock(self.folder, 'm1'))
+        other = take_lock(self.folder, 'm2')
         self.assertIsNotNone(other)
-        one.release()
-        locks.take('m1').release()
-        other.release()
+        one.close()
+        take_lock(self.folder, 'm1').close()
+        other.close()
