@@ -371,8 +371,8 @@ class AmphoraComputeDriver(ComputeHooks):
 
         Wrappers override this and nothing else. Callers use the methods above.
         """
-        if call.ability is not None and call.ability not in self.abilities:
-            raise self._unsupported(call)
+        if refusal := self.refusal(call):
+            raise refusal
         try:
             result = getattr(self, call.hook)(*args)
             if isinstance(result, Iterator):

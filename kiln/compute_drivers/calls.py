@@ -19,6 +19,9 @@ class Traffic(enum.StrEnum):
     CHANGE = 'change'
 
 
+_ABILITIES = {ability.value: ability for ability in Ability}
+
+
 class Call(enum.Enum):
     """One call: the hook that serves it, its traffic, and whether it is safe to repeat.
 
@@ -31,49 +34,44 @@ class Call(enum.Enum):
     repeatable: bool
     ability: Ability | None
 
-    BUILD = ('_build', Traffic.BUILD, False, None)
-    DELETE = ('_delete', Traffic.CHANGE, True, None)
-    GET = ('_get', Traffic.READ, True, None)
-    FIND = ('_find', Traffic.READ, True, None)
-    FIND_BUILD = ('_find_build', Traffic.READ, True, None)
-    LIST = ('_list', Traffic.READ, True, None)
-    STATUS = ('_status', Traffic.READ, True, None)
-    STATUSES = ('_statuses', Traffic.READ, True, None)
-    CHANGES = ('_changes', Traffic.READ, True, None)
-    REACHED = ('_reached', Traffic.READ, True, None)
-    CHECK = ('_check', Traffic.READ, True, None)
-    SUSPEND = ('_suspend', Traffic.CHANGE, False, Ability.SUSPEND)
-    RESUME = ('_resume', Traffic.CHANGE, False, Ability.RESUME)
-    REBOOT = ('_reboot', Traffic.CHANGE, False, Ability.REBOOT)
-    REBUILD = ('_rebuild', Traffic.CHANGE, False, Ability.REBUILD)
-    ATTACH_PORT = ('_attach_port', Traffic.CHANGE, True, Ability.ATTACH_PORT)
-    DETACH_PORT = ('_detach_port', Traffic.CHANGE, True, Ability.DETACH_PORT)
-    ATTACH_NETWORK = ('_attach_network', Traffic.CHANGE, False, Ability.ATTACH_NETWORK)
-    DETACH_NETWORK = ('_detach_network', Traffic.CHANGE, True, Ability.DETACH_NETWORK)
-    CREATE_SERVER_GROUP = (
-        '_create_server_group', Traffic.BUILD, False, Ability.CREATE_SERVER_GROUP,
-    )  # fmt: skip
-    DELETE_SERVER_GROUP = (
-        '_delete_server_group', Traffic.CHANGE, True, Ability.DELETE_SERVER_GROUP,
-    )  # fmt: skip
-    VALIDATE_FLAVOR = ('_validate_flavor', Traffic.READ, True, Ability.VALIDATE_FLAVOR)
-    VALIDATE_IMAGE = ('_validate_image', Traffic.READ, True, Ability.VALIDATE_IMAGE)
-    VALIDATE_ZONE = ('_validate_zone', Traffic.READ, True, Ability.VALIDATE_ZONE)
-    DESCRIBE_IMAGE = ('_describe_image', Traffic.READ, True, Ability.DESCRIBE_IMAGE)
-    LIST_ZONES = ('_list_zones', Traffic.READ, True, Ability.LIST_ZONES)
-    LIST_RESOURCES = ('_list_resources', Traffic.READ, True, Ability.LIST_RESOURCES)
-    DELETE_RESOURCE = ('_delete_resource', Traffic.CHANGE, True, Ability.DELETE_RESOURCE)
-    CONSOLE_LOG = ('_console_log', Traffic.READ, True, Ability.CONSOLE_LOG)
+    BUILD = ('_build', Traffic.BUILD, False)
+    DELETE = ('_delete', Traffic.CHANGE, True)
+    GET = ('_get', Traffic.READ, True)
+    FIND = ('_find', Traffic.READ, True)
+    FIND_BUILD = ('_find_build', Traffic.READ, True)
+    LIST = ('_list', Traffic.READ, True)
+    STATUS = ('_status', Traffic.READ, True)
+    STATUSES = ('_statuses', Traffic.READ, True)
+    CHANGES = ('_changes', Traffic.READ, True)
+    REACHED = ('_reached', Traffic.READ, True)
+    CHECK = ('_check', Traffic.READ, True)
+    SUSPEND = ('_suspend', Traffic.CHANGE, False)
+    RESUME = ('_resume', Traffic.CHANGE, False)
+    REBOOT = ('_reboot', Traffic.CHANGE, False)
+    REBUILD = ('_rebuild', Traffic.CHANGE, False)
+    ATTACH_PORT = ('_attach_port', Traffic.CHANGE, True)
+    DETACH_PORT = ('_detach_port', Traffic.CHANGE, True)
+    ATTACH_NETWORK = ('_attach_network', Traffic.CHANGE, False)
+    DETACH_NETWORK = ('_detach_network', Traffic.CHANGE, True)
+    CREATE_SERVER_GROUP = ('_create_server_group', Traffic.BUILD, False)
+    DELETE_SERVER_GROUP = ('_delete_server_group', Traffic.CHANGE, True)
+    VALIDATE_FLAVOR = ('_validate_flavor', Traffic.READ, True)
+    VALIDATE_IMAGE = ('_validate_image', Traffic.READ, True)
+    VALIDATE_ZONE = ('_validate_zone', Traffic.READ, True)
+    DESCRIBE_IMAGE = ('_describe_image', Traffic.READ, True)
+    LIST_ZONES = ('_list_zones', Traffic.READ, True)
+    LIST_RESOURCES = ('_list_resources', Traffic.READ, True)
+    DELETE_RESOURCE = ('_delete_resource', Traffic.CHANGE, True)
+    CONSOLE_LOG = ('_console_log', Traffic.READ, True)
 
-    def __init__(
-        self, hook: str, traffic: Traffic, repeatable: bool, ability: Ability | None
-    ) -> None:
+    def __init__(self, hook: str, traffic: Traffic, repeatable: bool) -> None:
         self.hook = hook
         self.traffic = traffic
         self.repeatable = repeatable
-        self.ability = ability
         # The name in messages, logs and metrics: 'build', 'find_build'.
         self.label = hook[1:]
+        # A call that not every backend can serve has the ability of its name.
+        self.ability = _ABILITIES.get(self.label)
 
     # Members are singletons. The enum's own hash is slow Python code, and every call
     # looks up a member.
