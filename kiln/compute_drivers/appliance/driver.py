@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, Self
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.appliance import view
@@ -18,7 +18,7 @@ from kiln.compute_drivers.appliance.inventory.machines import Machine, Verb
 from kiln.compute_drivers.appliance.work.background_jobs import Crew
 from kiln.compute_drivers.appliance.work.locks import take_lock
 from kiln.compute_drivers.appliance.work.tasks import Tasks, Timeouts
-from kiln.compute_drivers.authoring.lazy_options import LazyOptions
+from kiln.compute_drivers.authoring.lazy_options import lazy_options
 from kiln.compute_drivers.authoring.machine_pool import EnrolledMachine, MachinePool
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import (
@@ -60,9 +60,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
     or console log, and user data, files and keys are refused. Suspend and resume do not exist.
     """
 
-    options: ClassVar[Sequence[Any]] = cast(
-        'Sequence[Any]', LazyOptions('kiln.compute_drivers.appliance.conf')
-    )
+    options = lazy_options('kiln.compute_drivers.appliance.conf')
     name = 'appliance'
 
     def __init__(self, conf: Any, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -148,10 +146,6 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
     def _find_build(self, build_key: str) -> Amphora | None:
         claim = self._looked().with_key(self.owner, build_key)
         return None if claim is None else self._amphorae([claim])[0]
-
-    def _status(self, amphora_id: str) -> ComputeStatus:
-        (status,) = self._seen([self._looked().get(amphora_id)])
-        return status
 
     def _statuses(self, amphora_ids: tuple[str, ...]) -> Mapping[str, ComputeStatus]:
         found = self._seen(self._looked().with_ids(amphora_ids))
@@ -316,11 +310,8 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         ]
 
     def _seen(self, claims: Iterable[Claim]) -> list[ComputeStatus]:
-        inventory, now = self._file.current, self.clock.time()
-        return [
-            view.status(claim, now, enrolled=claim.machine in inventory.machines)
-            for claim in claims
-        ]
+        now = self.clock.time()
+        return [amphora.status(now) for amphora in self._amphorae(claims)]
 
 
 def _given_back(claim: Claim) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from kiln.compute_drivers.appliance.claims.matching import NEW, Record, standing
 from kiln.compute_drivers.appliance.claims.state_machine import LEAVING, Claim, Phase
 from kiln.compute_drivers.appliance.inventory.machines import Inventory, Machine
 from kiln.compute_drivers.authoring.machine_pool import EnrolledMachine, Standing
 from kiln.exceptions import AmphoraBuildError
-from kiln.models import Address, Amphora, ComputeStatus
+from kiln.models import Address, Amphora
 
 
 def amphora(claim: Claim, machine: Machine, *, enrolled: bool) -> Amphora:
     """Return a claim and its current machine as an amphora."""
+    never_came_up = claim.phase is Phase.FAILED and claim.epoch == 1
     return Amphora(
         id=claim.id,
         name=claim.name,
@@ -29,42 +29,20 @@ def amphora(claim: Claim, machine: Machine, *, enrolled: bool) -> Amphora:
         metadata=dict(claim.metadata),
         created_at=claim.created_at,
         fault=claim.fault,
-        fault_code=fault_code(claim),
+        # Only a claim that never came up has failed as a build.
+        fault_code=AmphoraBuildError.code if never_came_up else None,
         task_state=claim.task,
         served=claim.epoch > 1 or claim.phase in (Phase.UP, Phase.DOWN),
-        raw=_raw(claim, enrolled),
+        raw={
+            'machine': claim.machine,
+            'phase': claim.phase.value,
+            'since': claim.since,
+            'failures': claim.failures,
+            'probed_at': claim.probed_at,
+            # False if the machine is no longer in the inventory.
+            'enrolled': enrolled,
+        },
     )
-
-
-def status(claim: Claim, observed_at: float, *, enrolled: bool) -> ComputeStatus:
-    """Return the status of a claim."""
-    return ComputeStatus(
-        amphora_id=claim.id,
-        state=claim.state,
-        fault=claim.fault,
-        fault_code=fault_code(claim),
-        task_state=claim.task,
-        observed_at=observed_at,
-        raw=_raw(claim, enrolled),
-    )
-
-
-def fault_code(claim: Claim) -> str | None:
-    """Return the code of a build error if the claim never came up, else None."""
-    is_build = claim.phase is Phase.FAILED and claim.epoch == 1
-    return AmphoraBuildError.code if is_build else None
-
-
-def _raw(claim: Claim, enrolled: bool) -> dict[str, Any]:
-    return {
-        'machine': claim.machine,
-        'phase': claim.phase.value,
-        'since': claim.since,
-        'failures': claim.failures,
-        'probed_at': claim.probed_at,
-        # False if the machine is no longer in the inventory.
-        'enrolled': enrolled,
-    }
 
 
 def pool(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 
-class LazyOptions:
-    """The ``opts`` of a module, imported on first access because they load slow libraries."""
+def lazy_options(module: str) -> Sequence[Any]:
+    """Return the ``opts`` of a module for a class attribute; importing them is slow."""
+    return cast('Sequence[Any]', _LazyOptions(module))
 
+
+class _LazyOptions:
     def __init__(self, module: str) -> None:
         self._module = module
 

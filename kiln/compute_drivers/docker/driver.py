@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import Any, Self
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.authoring.error_context import Asked
-from kiln.compute_drivers.authoring.lazy_options import LazyOptions
+from kiln.compute_drivers.authoring.lazy_options import lazy_options
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.docker import names, settings, states, translate
 from kiln.compute_drivers.docker.api import events, health, resources
@@ -56,9 +56,7 @@ class DockerDriver(AmphoraComputeDriver):
     Files, keys and user data need a seed: a backend with ``seed = none`` refuses them.
     """
 
-    options: ClassVar[Sequence[Any]] = cast(
-        'Sequence[Any]', LazyOptions('kiln.compute_drivers.docker.conf')
-    )
+    options = lazy_options('kiln.compute_drivers.docker.conf')
     name = 'docker'
 
     def __init__(self, conf: Any, *, name: str = 'docker', clock: Clock = SYSTEM_CLOCK) -> None:

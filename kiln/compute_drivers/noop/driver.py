@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock
-from kiln.compute_drivers.authoring.lazy_options import LazyOptions
+from kiln.compute_drivers.authoring.lazy_options import lazy_options
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.noop import view
@@ -36,12 +36,8 @@ from kiln.models import (
 
 T = TypeVar('T')
 
-# The options that are passed to the cloud unchanged, under the same names.
-_CLOUD_OPTIONS = (
-    'path', 'seed', 'accept_s', 'build_s', 'delete_s', 'suspend_s', 'resume_s', 'reboot_s',
-    'rebuild_s', 'jitter', 'zones', 'flavors', 'images', 'networks', 'ports', 'keypairs',
-    'sec_groups', 'quota', 'capacity', 'hosts_per_zone',
-)  # fmt: skip
+# All other options are passed to the cloud unchanged, under the same names.
+_OWN_OPTIONS = ('faults', 'missing_abilities')
 
 
 class NoopDriver(AmphoraComputeDriver):
@@ -55,9 +51,7 @@ class NoopDriver(AmphoraComputeDriver):
     different owners can share a cloud.
     """
 
-    options: ClassVar[Sequence[Any]] = cast(
-        'Sequence[Any]', LazyOptions('kiln.compute_drivers.noop.conf')
-    )
+    options = lazy_options('kiln.compute_drivers.noop.conf')
     limits = Limits(amphora_types=frozenset(AmphoraType))
     name = 'noop'
     #: The bench of the conformance kit; only the kit imports it.
@@ -321,7 +315,8 @@ def cloud_of(conf: Any, clock: Clock) -> NoopCloud:
     """Return the cloud that a backend's options describe."""
     if conf is None:
         return NoopCloud(clock=clock)
-    given = {name: getattr(conf, name) for name in _CLOUD_OPTIONS}
+    names = {option.dest for option in NoopDriver.options}.difference(_OWN_OPTIONS)
+    given = {name: getattr(conf, name) for name in names}
     faults = [Fault.parse(text) for text in conf.faults.split(';') if text.strip()]
     return NoopCloud(clock=clock, faults=faults, **given)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.authoring.error_context import Asked
-from kiln.compute_drivers.authoring.lazy_options import LazyOptions
+from kiln.compute_drivers.authoring.lazy_options import lazy_options
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.nova import translate
 from kiln.compute_drivers.nova.api.client import Services
@@ -61,9 +61,7 @@ class ServerDriver(AmphoraComputeDriver):
     lists and deletes are ports.
     """
 
-    options: ClassVar[Sequence[Any]] = cast(
-        'Sequence[Any]', LazyOptions('kiln.compute_drivers.nova.conf')
-    )
+    options = lazy_options('kiln.compute_drivers.nova.conf')
     # Four of the 128 items of metadata are kiln's own.
     limits = Limits(max_metadata_items=124)
     name = 'nova'
@@ -118,7 +116,8 @@ class ServerDriver(AmphoraComputeDriver):
 
     def _list(self, owner: str) -> Iterable[Amphora]:
         asked = Asked(verb='list', subject=f'the amphorae of {owner}')
-        return [translate.amphora_of(server) for server in self._servers(asked, owner)]
+        servers = self._detail(asked, {'tags': translate.OWNER_TAG + owner})
+        return [translate.amphora_of(self._builds.accepted(asked, server)) for server in servers]
 
     def _find(self, name: str) -> Sequence[Amphora]:
         # Nova reads the name as an unanchored regular expression.
@@ -398,10 +397,6 @@ class ServerDriver(AmphoraComputeDriver):
             self._builds.gone(asked.amphora_id)
             raise
         return self._builds.accepted(asked, answer['server'])
-
-    def _servers(self, asked: Asked, owner: str) -> Iterator[dict[str, Any]]:
-        for server in self._detail(asked, {'tags': translate.OWNER_TAG + owner}):
-            yield self._builds.accepted(asked, server)
 
     def _detail(self, asked: Asked, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         return self._services.pages(asked, '/servers/detail', 'servers', query, self._page_size)
