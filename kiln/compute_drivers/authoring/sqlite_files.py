@@ -104,6 +104,21 @@ def lay_out(db: sqlite3.Connection, schema: str, version: int) -> bool:
     return True
 
 
+def last_seen(db: sqlite3.Connection, ends: str, digits: str, last: int) -> int | None:
+    """Return the number in a cursor; None if it is not one, or ends since are forgotten.
+
+    ``ends`` is the table of removed rows, and ``last`` the greatest number so far.
+    """
+    if not digits.isdecimal() or int(digits) > last:
+        return None
+    # Ends are deleted oldest first: an end before the oldest one left might never have
+    # been reported.
+    query = f'SELECT nth, changed FROM {ends} ORDER BY nth LIMIT 1'  # noqa: S608  # ours
+    oldest = db.execute(query).fetchone()
+    forgotten = oldest is not None and oldest['nth'] > 1 and oldest['changed'] > int(digits)
+    return None if forgotten else int(digits)
+
+
 def _statements(script: str) -> Iterator[str]:
     # executescript() would commit first, and two processes that open a new file at the
     # same time must not both create its tables.

@@ -17,6 +17,7 @@ from kiln.compute_drivers.appliance.claims.state_machine import Claim, Phase, Ru
 from kiln.compute_drivers.appliance.claims.store import Store, next_number
 from kiln.compute_drivers.appliance.inventory.machines import Inventory, Machine
 from kiln.compute_drivers.authoring.adoption import adopted
+from kiln.compute_drivers.authoring.sqlite_files import last_seen
 from kiln.exceptions import InstanceNotFoundError
 from kiln.models import Amphora, AmphoraType, BuildRequest
 
@@ -217,7 +218,8 @@ class Claims:
             # Read first: a concurrent change by another process is reported twice,
             # but never lost.
             last = int(db.execute('SELECT last FROM pool').fetchone()['last'])
-            seen = self._seen(db, cursor, last)
+            prefix, _, digits = cursor.partition('-')
+            seen = last_seen(db, 'ends', digits if prefix == self._store.prefix else '', last)
             rows = db.execute(
                 f'{_CLAIMS} WHERE owner = ? AND changed > ?', (owner, seen or 0)
             ).fetchall()
@@ -231,16 +233,6 @@ class Claims:
             cursor=f'{self._store.prefix}-{last}',
             complete=seen is None,
         )
-
-    def _seen(self, db: sqlite3.Connection, cursor: str, last: int) -> int | None:
-        prefix, _, digits = cursor.partition('-')
-        if prefix != self._store.prefix or not digits.isdecimal() or int(digits) > last:
-            return None
-        # The oldest ends are deleted first: an end before the oldest one left might
-        # never have been reported.
-        oldest = db.execute('SELECT nth, changed FROM ends ORDER BY nth LIMIT 1').fetchone()
-        forgotten = oldest is not None and oldest['nth'] > 1 and oldest['changed'] > int(digits)
-        return None if forgotten else int(digits)
 
     def _select(self, where: str, *values: object) -> list[Claim]:
         with self._store.read() as db:

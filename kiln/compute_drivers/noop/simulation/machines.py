@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 
 from kiln.clock import Clock
+from kiln.compute_drivers.authoring import sqlite_files
 from kiln.compute_drivers.noop import view
 from kiln.compute_drivers.noop.simulation import state_machine
 from kiln.compute_drivers.noop.simulation.catalogue import Catalogue
@@ -139,7 +140,9 @@ class Machines:
             # Read first: what another process changes meanwhile is reported twice,
             # never left out.
             last = db.execute('SELECT last FROM cloud').fetchone()['last']
-            seen = self._seen(db, since, last)
+            is_ours = since.startswith(self._store.prefix)
+            digits = since.removeprefix(self._store.prefix) if is_ours else ''
+            seen = sqlite_files.last_seen(db, 'tombstones', digits, last)
             if lag_s is not None and seen is not None:
                 return Changes(statuses=(), cursor=since)
             rows = db.execute(
@@ -167,14 +170,3 @@ class Machines:
         observed_at = self._clock.time()
         for row in rows:
             yield view.status(row, self._store.id_of(row['number']), observed_at)
-
-    def _seen(self, db: sqlite3.Connection, cursor: str, last: int) -> int | None:
-        """Return the number of the last change before a cursor, or None if unknown."""
-        prefix, digits = cursor[: len(self._store.prefix)], cursor[len(self._store.prefix) :]
-        if prefix != self._store.prefix or not digits.isdecimal() or int(digits) > last:
-            return None
-        # Tombstones are dropped oldest first: a cursor older than the oldest one
-        # left might miss a delete.
-        oldest = db.execute('SELECT nth, changed FROM tombstones ORDER BY nth LIMIT 1').fetchone()
-        forgotten = oldest is not None and oldest['nth'] > 1 and oldest['changed'] > int(digits)
-        return None if forgotten else int(digits)
