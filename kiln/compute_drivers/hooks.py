@@ -76,10 +76,8 @@ class ComputeHooks(abc.ABC):
         If a request that was considered lost can arrive late, several amphorae can have the
         key: keep the amphora that was returned before, or the first, and delete the others.
         """
-        for amphora in self._list(self.owner):
-            if amphora.build_key == build_key:
-                return amphora
-        return None
+        amphorae = self._list(self.owner)
+        return next((amphora for amphora in amphorae if amphora.build_key == build_key), None)
 
     def _status(self, amphora_id: str) -> ComputeStatus:
         """Return the status of one amphora."""

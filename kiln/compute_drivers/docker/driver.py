@@ -70,7 +70,6 @@ class DockerDriver(AmphoraComputeDriver):
 
     @classmethod
     def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
-        """Return the driver of one configured backend without sending a request."""
         driver = cls(conf, name=name, clock=clock)
         driver.owner = owner
         return driver
@@ -82,7 +81,6 @@ class DockerDriver(AmphoraComputeDriver):
         return Limits(amphora_types=frozenset({AmphoraType.CONTAINER}), refused_options=refused)
 
     def close(self) -> None:
-        """Close the connections."""
         self._engine.close()
 
     # ---- build, delete, find ---------------------------------------------

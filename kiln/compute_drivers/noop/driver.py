@@ -65,7 +65,6 @@ class NoopDriver(AmphoraComputeDriver):
 
     @classmethod
     def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
-        """Return the driver of one configured backend; its cloud uses the same clock."""
         driver = cls(conf, cloud=cloud_of(conf, clock))
         driver.name, driver.owner, driver.clock = name, owner, clock
         return driver

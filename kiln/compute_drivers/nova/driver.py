@@ -20,7 +20,6 @@ class NovaDriver(ServerDriver):
 
     @classmethod
     def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
-        """Return the driver of one configured backend; no request is sent yet."""
         made = cast('type[Self]', _listening()) if conf.notification_url else cls
         driver = made(conf, clock=clock)
         driver.name, driver.owner = name, owner

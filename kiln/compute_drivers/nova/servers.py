@@ -93,7 +93,6 @@ class ServerDriver(AmphoraComputeDriver):
         self._builds = Builds(conf, self._services, self._catalogue, self._ports, clock)
 
     def close(self) -> None:
-        """Close the connections."""
         self._builds.close()
         self._services.close()
 

@@ -129,16 +129,7 @@ def placed_on(amphora: Amphora, interfaces: Iterable[Mapping[str, Any]]) -> Amph
 
 def status_of(server: Mapping[str, Any], observed_at: float) -> ComputeStatus:
     """Return the status for a server from any answer with details."""
-    fault = fault_of(server)
-    return ComputeStatus(
-        amphora_id=server['id'],
-        state=state_of(server),
-        fault=fault,
-        fault_code=fault_code(fault),
-        task_state=server.get('OS-EXT-STS:task_state'),
-        observed_at=observed_at,
-        raw=_raw(server),
-    )
+    return amphora_of(server).status(observed_at)
 
 
 def key_of(server: Mapping[str, Any]) -> str | None:

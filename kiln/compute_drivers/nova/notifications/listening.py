@@ -44,14 +44,12 @@ class ListeningDriver(ServerDriver):
         )
 
     def close(self) -> None:
-        """Close the connections."""
         self._bus.close()
         super().close()
 
     # ---- notifications, on the thread of the bus -------------------------
 
     def on_news(self, hurry: Callable[[], None]) -> None:
-        """Set the callback that reports that changes can be read."""
         self._hurry = hurry
 
     def _up(self) -> None:
