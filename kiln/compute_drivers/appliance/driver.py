@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.appliance import view
@@ -39,6 +40,8 @@ from kiln.models import (
     DriverHealth,
     Limits,
 )
+
+_T = TypeVar('_T', Rules, Timeouts)
 
 #: Build options that would need an enrolled machine to be recabled or moved.
 _REFUSED = frozenset({'network_ids', 'port_ids', 'sec_groups', 'server_group_id'})
@@ -76,7 +79,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         self._file = InventoryFile(Path(conf.inventory), secrets)
         folder = _made(Path(conf.state_dir))
         self._locks = folder / 'locks'
-        rules, timeouts = _rules(conf), _timeouts(conf)
+        rules, timeouts = _of_options(Rules, conf), _of_options(Timeouts, conf)
         self._store = Store(folder / 'claims.db')
         self._claims = Claims(self._store, rules)
         self._tasks = Tasks(folder, timeouts, self._file.secret)
@@ -94,7 +97,6 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
 
     @classmethod
     def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
-        """Return the driver of one pool; uses no network and runs nothing."""
         driver = cls(conf, clock=clock)
         driver.name, driver.owner = name, owner
         return driver
@@ -332,23 +334,7 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _rules(conf: Any) -> Rules:
-    return Rules(
-        ready_timeout_s=conf.ready_timeout,
-        probe_interval_s=conf.probe_interval,
-        start_interval_s=conf.probe_start_interval,
-        probe_failures=conf.probe_failures,
-        probe_successes=conf.probe_successes,
-        quarantine_s=conf.quarantine,
-        quarantine_max_s=conf.quarantine_max,
-    )
-
-
-def _timeouts(conf: Any) -> Timeouts:
-    return Timeouts(
-        claim_s=conf.claim_timeout,
-        wipe_s=conf.wipe_timeout,
-        command_s=conf.command_timeout,
-        console_s=conf.console_timeout,
-        probe_s=conf.probe_timeout,
-    )
+def _of_options(kind: type[_T], conf: Any) -> _T:
+    """Return a value whose fields are options of the same names; ``_s`` marks seconds."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    return kind(**{name: getattr(conf, name.removesuffix('_s')) for name in names})

@@ -79,7 +79,7 @@ class Rules:
 
     ready_timeout_s: float = 600.0
     probe_interval_s: float = 10.0
-    start_interval_s: float = 1.0
+    probe_start_interval_s: float = 1.0
     probe_failures: int = 3
     probe_successes: int = 2
     quarantine_s: float = 60.0
@@ -258,7 +258,7 @@ def _probed_coming(claim: Claim, ended: Ended, now: float, rules: Rules) -> Clai
     if waited_s >= rules.ready_timeout_s:
         fault = f'not ready after {waited_s:.0f} s, last probe: {ended.words}'
         return _moved(claim, Phase.FAILED, now, fault=fault)
-    return dataclasses.replace(claim, due=now + rules.start_interval_s)
+    return dataclasses.replace(claim, due=now + rules.probe_start_interval_s)
 
 
 def _arriving(claim: Claim, phase: Phase, machine: Machine, now: float) -> Claim:

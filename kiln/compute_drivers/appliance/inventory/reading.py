@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -235,11 +235,12 @@ def _probe(value: Any) -> ProbeSpec:
     if len(kinds) != 1:
         raise _Wrong('must be {tcp = PORT}, {http = "http://{address}/..."} or {command = [...]}.')
     kind = ProbeKind(kinds.pop())
-    if more := value.keys() - {kind} - _PROBE_OPTIONS[kind]:
+    read, options = _PROBES[kind]
+    if more := value.keys() - {kind} - options:
         raise _Wrong(
             f'has {", ".join(sorted(more))}, which a probe by {kind.value} does not take.'
         )
-    return _PROBES[kind](value)
+    return read(value)
 
 
 def _tcp(value: Mapping[str, Any]) -> ProbeSpec:
@@ -281,15 +282,11 @@ def _number(value: Any, least: int, most: int, what: str) -> int:
     return value
 
 
-_PROBES: Mapping[ProbeKind, Callable[[Mapping[str, Any]], ProbeSpec]] = {
-    ProbeKind.TCP: _tcp,
-    ProbeKind.HTTP: _http,
-    ProbeKind.COMMAND: _command,
-}
-_PROBE_OPTIONS: Mapping[ProbeKind, frozenset[str]] = {
-    ProbeKind.TCP: frozenset(),
-    ProbeKind.HTTP: frozenset({'status', 'insecure'}),
-    ProbeKind.COMMAND: frozenset(),
+#: The reader of each kind of probe, and its options.
+_PROBES: Mapping[ProbeKind, tuple[Callable[[Mapping[str, Any]], ProbeSpec], Set[str]]] = {
+    ProbeKind.TCP: (_tcp, frozenset()),
+    ProbeKind.HTTP: (_http, frozenset({'status', 'insecure'})),
+    ProbeKind.COMMAND: (_command, frozenset()),
 }
 _KEYS: Mapping[str, Callable[[Any], Any]] = {
     'type': _type,

@@ -34,23 +34,23 @@ class Task:
 class Timeouts:
     """Seconds that each kind of task can take."""
 
-    claim_s: float = 600.0
-    wipe_s: float = 3600.0
-    command_s: float = 60.0
-    console_s: float = 10.0
-    probe_s: float = 5.0
+    claim_timeout_s: float = 600.0
+    wipe_timeout_s: float = 3600.0
+    command_timeout_s: float = 60.0
+    console_timeout_s: float = 10.0
+    probe_timeout_s: float = 5.0
 
     def of(self, verb: Verb | None) -> float:
         """Return the seconds for an action, or for a probe if the action is None."""
         if verb is None:
-            return self.probe_s
+            return self.probe_timeout_s
         longer_or_shorter = {
-            Verb.CLAIM: self.claim_s,
-            Verb.REBUILD: self.claim_s,
-            Verb.WIPE: self.wipe_s,
-            Verb.CONSOLE: self.console_s,
+            Verb.CLAIM: self.claim_timeout_s,
+            Verb.REBUILD: self.claim_timeout_s,
+            Verb.WIPE: self.wipe_timeout_s,
+            Verb.CONSOLE: self.console_timeout_s,
         }
-        return longer_or_shorter.get(verb, self.command_s)
+        return longer_or_shorter.get(verb, self.command_timeout_s)
 
 
 class Tasks:
@@ -79,7 +79,9 @@ class Tasks:
             # The inventory had a probe when the claim began to wait for it.
             return Task(lambda: Ended(True))
         if not spec.argv:
-            return Task(functools.partial(probes.ask, machine, spec, self._timeouts.probe_s))
+            return Task(
+                functools.partial(probes.ask, machine, spec, self._timeouts.probe_timeout_s)
+            )
         return self._task(claim, machine, None, spec.argv, lock)
 
     def console(self, claim: Claim, machine: Machine) -> tuple[Ended, str]:

@@ -19,7 +19,7 @@ from kiln.testing.clock import VirtualClock
 
 LIMITS = Limits(amphora_types=frozenset({AmphoraType.BARE_METAL, AmphoraType.HW_LOAD_BALANCER}))
 RULES = Rules(
-    ready_timeout_s=100.0, probe_interval_s=10.0, start_interval_s=1.0, quarantine_s=60.0,
+    ready_timeout_s=100.0, probe_interval_s=10.0, probe_start_interval_s=1.0, quarantine_s=60.0,
     quarantine_max_s=300.0,
 )  # fmt: skip
 BARE = '[defaults]\ntype = "bare_metal"\nwipe = []\n'
