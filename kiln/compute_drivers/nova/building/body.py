@@ -35,6 +35,15 @@ class Defaults:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Content:
+    """User data and files of one server, and how they are passed to Nova."""
+
+    user_data: bytes | None
+    # Needs the microversion PERSONALITY.
+    personality: tuple[dict[str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Chosen:
     """The resolved parts of one build, by the ids that Nova expects."""
 
@@ -44,16 +53,7 @@ class Chosen:
     security_groups: tuple[str, ...]
     availability_zone: str | None
     key_name: str | None
-    public_keys: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Content:
-    """User data and files of one server, and how they are passed to Nova."""
-
-    user_data: bytes | None
-    # Needs the microversion PERSONALITY.
-    personality: tuple[dict[str, str], ...] = ()
+    content: Content
 
 
 def content_of(
@@ -121,7 +121,6 @@ def create_body(
     asked: Asked,
     request: BuildRequest,
     chosen: Chosen,
-    content: Content,
     defaults: Defaults,
     *,
     ports: Sequence[str],
@@ -129,6 +128,7 @@ def create_body(
     version: str,
 ) -> dict[str, Any]:
     """Return the JSON that creates a server on these ports and further networks."""
+    content = chosen.content
     server: dict[str, Any] = {
         'name': request.name,
         'flavorRef': chosen.flavor_id,

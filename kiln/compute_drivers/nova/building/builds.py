@@ -94,17 +94,17 @@ class Builds:
         asked = Asked(
             verb='build', subject=request.name, build_key=request.build_key, looking=True
         )
-        chosen, content = self._choose(asked, request)
+        chosen = self._choose(asked, request)
         again = not request.fresh or request.build_key in self._doubted
         if not again:
-            return self._make(asked, request, chosen, content, again=False)
+            return self._make(asked, request, chosen, again=False)
         with self._turns.hold(request.build_key):
             found = self._kept(asked, self._twins(asked, request.owner), request)
             if found is not None:
                 return str(found['id'])
-            return self._make(asked, request, chosen, content, again=True)
+            return self._make(asked, request, chosen, again=True)
 
-    def _choose(self, asked: Asked, request: BuildRequest) -> tuple[body.Chosen, body.Content]:
+    def _choose(self, asked: Asked, request: BuildRequest) -> body.Chosen:
         """Resolve all names of the request; raise an error before anything is created."""
         conf, catalogue = self._conf, self._catalogue
         flavor, image = request.flavor or conf.flavor, request.image_id or conf.image
@@ -117,28 +117,23 @@ class Builds:
         named = [key for key in keys if ' ' not in key]
         written = [key for key in keys if ' ' in key]
         public_keys = [catalogue.public_key(asked, name) for name in named[1:]] + written
-        chosen = body.Chosen(
-            flavor_id=catalogue.flavor_id(asked, flavor),
-            image_id=None if image is None else catalogue.image_id(asked, image),
+        flavor_id = catalogue.flavor_id(asked, flavor)
+        image_id = None if image is None else catalogue.image_id(asked, image)
+        content = body.content_of(asked, request, public_keys, conf.file_injection)
+        if content.personality:
+            body.check_personality(asked, content, catalogue.personality_size(asked))
+        return body.Chosen(
+            flavor_id=flavor_id,
+            image_id=image_id,
             networks=request.network_ids or (() if request.port_ids else tuple(conf.networks)),
             security_groups=request.sec_groups or tuple(conf.security_groups),
             availability_zone=request.availability_zone or conf.availability_zone,
             key_name=named[0] if named else None,
-            public_keys=tuple(public_keys),
+            content=content,
         )
-        content = body.content_of(asked, request, chosen.public_keys, conf.file_injection)
-        if content.personality:
-            body.check_personality(asked, content, catalogue.personality_size(asked))
-        return chosen, content
 
     def _make(
-        self,
-        asked: Asked,
-        request: BuildRequest,
-        chosen: body.Chosen,
-        content: body.Content,
-        *,
-        again: bool,
+        self, asked: Asked, request: BuildRequest, chosen: body.Chosen, *, again: bool
     ) -> str:
         try:
             lock, networks = self._lock(asked, request, chosen, again=again)
@@ -147,7 +142,7 @@ class Builds:
             self._doubted.setdefault(request.build_key, None)
             raise
         try:
-            server_id = self._create(asked, request, chosen, content, lock, networks)
+            server_id = self._create(asked, request, chosen, lock, networks)
         except BuildConflict as exc:
             found = self._holder(asked, request, [*request.port_ids, *lock]) if again else None
             if found is None:
@@ -157,7 +152,7 @@ class Builds:
         except AmphoraComputeError as exc:
             if exc.http_status == 400 and again and lock and self._ports.is_gone(asked, lock[0]):
                 # The port belonged to the last server of this key, and went with that server.
-                return self._make(asked, request, chosen, content, again=True)
+                return self._make(asked, request, chosen, again=True)
             self._release(asked, lock, exc)
             if exc.http_status == 400:
                 # A remembered id might have been deleted since.
@@ -192,13 +187,12 @@ class Builds:
         asked: Asked,
         request: BuildRequest,
         chosen: body.Chosen,
-        content: body.Content,
         lock: list[str],
         networks: Sequence[str],
     ) -> str:
-        version = body.PERSONALITY if content.personality else self._services.version(asked)
+        version = body.PERSONALITY if chosen.content.personality else self._services.version(asked)
         sent = body.create_body(
-            asked, request, chosen, content, self._defaults,
+            asked, request, chosen, self._defaults,
             ports=[*request.port_ids, *lock], networks=networks, version=version,
         )  # fmt: skip
         before = request.build_key in self._doubted

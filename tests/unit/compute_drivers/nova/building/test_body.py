@@ -20,7 +20,7 @@ from kiln.models import BuildRequest, InjectedFile
 ASKED = Asked(verb='build', subject='web-1', build_key='k-1')
 CHOSEN = body.Chosen(
     flavor_id='f-1', image_id='i-1', networks=(), security_groups=(), availability_zone=None,
-    key_name=None, public_keys=(),
+    key_name=None, content=body.Content(user_data=None),
 )  # fmt: skip
 KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB ops@east'
 
@@ -34,15 +34,12 @@ def chosen(**more):
     return body.Chosen(**(facts | more))
 
 
-def created(
-    wanted=None, of=CHOSEN, content=None, *, ports=(), networks=(), version='2.96', **defaults
-):
+def created(wanted=None, of=CHOSEN, *, ports=(), networks=(), version='2.96', **defaults):
     """Return the body of a build."""
     return body.create_body(
         ASKED,
         wanted or request(),
         of,
-        content or body.Content(user_data=None),
         body.Defaults(**defaults),
         ports=ports,
         networks=networks,
@@ -74,8 +71,8 @@ class Create(unittest.TestCase):
             ),
             chosen(
                 security_groups=('web', 'ssh'), availability_zone='az1', key_name='ops',
+                content=body.Content(user_data=b'#!/bin/sh\n'),
             ),
-            body.Content(user_data=b'#!/bin/sh\n'),
             ports=['p-1', 'p-2'], networks=['n-1', 'n-2=10.0.0.7'], config_drive=True,
             hostname_domain='example.org',
         )  # fmt: skip
@@ -113,7 +110,7 @@ class Create(unittest.TestCase):
     def test_personality_forces_a_config_drive(self):
         files = ({'path': '/a', 'contents': 'eA=='},)
         content = body.Content(user_data=None, personality=files)
-        server = created(content=content, version=body.PERSONALITY)['server']
+        server = created(of=chosen(content=content), version=body.PERSONALITY)['server']
         self.assertEqual(list(files), server['personality'])
         self.assertIs(True, server['config_drive'])
 
