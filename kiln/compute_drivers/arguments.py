@@ -46,19 +46,11 @@ def _optional_text(argument: str) -> _Check:
     return functools.partial(validation.check_optional, argument)
 
 
-def _state(value: Any) -> State:
-    return validation.check_choice('state', value, State)
-
-
-def _lines(value: Any) -> Any:
-    validation.check_lines(value)
-    return value
-
-
 _AMPHORA = _text('amphora_id')
 _IMAGE = _text('image_id')
 _NETWORK = _text('network_id')
 _PORT = _text('port_id')
+_STATE = functools.partial(validation.check_choice, 'state', kind=State)
 #: Checked against the owner of the site by checked() itself.
 _RESOURCE: tuple[_Check, ...] = (lambda value: value,)
 
@@ -73,7 +65,7 @@ _CHECKS: Mapping[Call, tuple[_Check, ...]] = {
     Call.STATUS: (_AMPHORA,),
     Call.STATUSES: (validation.check_ids,),
     Call.CHANGES: (validation.check_cursor,),
-    Call.REACHED: (_state, validation.check_cursor),
+    Call.REACHED: (_STATE, validation.check_cursor),
     Call.CHECK: (),
     Call.SUSPEND: (_AMPHORA,),
     Call.RESUME: (_AMPHORA,),
@@ -92,5 +84,5 @@ _CHECKS: Mapping[Call, tuple[_Check, ...]] = {
     Call.LIST_ZONES: (),
     Call.LIST_RESOURCES: (validation.check_owner,),
     Call.DELETE_RESOURCE: _RESOURCE,
-    Call.CONSOLE_LOG: (_AMPHORA, _lines),
+    Call.CONSOLE_LOG: (_AMPHORA, validation.check_lines),
 }

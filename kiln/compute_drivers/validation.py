@@ -247,15 +247,16 @@ def check_placements(placements: object, limits: Limits) -> tuple[Placement, ...
         raise _of_a_build(exc) from exc.__cause__
 
 
-def check_lines(lines: object) -> None:
-    """Check the number of console lines."""
+def check_lines(lines: object) -> int | None:
+    """Return the number of console lines, or None for all of them."""
     if lines is None:
-        return
+        return None
     if isinstance(lines, bool) or not isinstance(lines, int) or lines < 1:
         raise InvalidRequest(f'lines must be a positive number, not {quoted(lines)}.')
     # No backend keeps more, and a client might not be able to write the number.
     if lines > _MAX_LINES:
         raise InvalidRequest(f'lines must be {_MAX_LINES} at most, not {quoted(lines)}.')
+    return lines
 
 
 def check_own_resource(resource: object, owner: str) -> None:

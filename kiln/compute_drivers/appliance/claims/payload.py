@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from collections.abc import Iterator
 
@@ -14,22 +15,16 @@ def packed(request: BuildRequest) -> bytes | None:
     """Return a build's user data, keys and files, packed; None if it has none."""
     if not brings(request):
         return None
-    user_data = request.user_data
-    return json.dumps(
-        {
-            'user_data': None if user_data is None else base64.b64encode(user_data).decode(),
-            'keys': request.keys,
-            'files': [
-                {
-                    'path': file.path,
-                    'mode': file.mode,
-                    'owner': file.owner,
-                    'content': base64.b64encode(file.content).decode(),
-                }
-                for file in request.files
-            ],
-        }
-    ).encode()
+    packed = {
+        'user_data': request.user_data,
+        'keys': request.keys,
+        'files': [dataclasses.asdict(file) for file in request.files],
+    }
+    return json.dumps(packed, default=_base64).encode()
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 def unpacked(payload: bytes, *, build_key: str, name: str, owner: str) -> BuildRequest:
@@ -43,12 +38,7 @@ def unpacked(payload: bytes, *, build_key: str, name: str, owner: str) -> BuildR
         keys=tuple(kept['keys']),
         user_data=None if user_data is None else base64.b64decode(user_data),
         files=tuple(
-            InjectedFile(
-                path=one['path'],
-                mode=one['mode'],
-                owner=one['owner'],
-                content=base64.b64decode(one['content']),
-            )
+            InjectedFile(**{**one, 'content': base64.b64decode(one['content'])})
             for one in kept['files']
         ),
     )
