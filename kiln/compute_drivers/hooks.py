@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import ClassVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.calls import Call
@@ -35,6 +36,8 @@ class ComputeHooks(abc.ABC):
 
     owner: str
     clock: Clock = SYSTEM_CLOCK
+    #: Up to this many statuses are read one by one; for more, one list is cheaper.
+    most_read_by_id: ClassVar[int] = 0
 
     # ---- required of every driver ----------------------------------------
 
@@ -85,6 +88,8 @@ class ComputeHooks(abc.ABC):
 
     def _statuses(self, amphora_ids: tuple[str, ...]) -> Mapping[str, ComputeStatus]:
         """Return the status of each amphora that exists."""
+        if len(amphora_ids) <= self.most_read_by_id:
+            return self._statuses_by_id(amphora_ids)
         now = self.clock.time()
         wanted = frozenset(amphora_ids)
         found = {

@@ -31,7 +31,6 @@ from kiln.models import (
     Attachment,
     BuildRequest,
     Changes,
-    ComputeStatus,
     DriverHealth,
     ImageFacts,
     ImageFile,
@@ -40,8 +39,6 @@ from kiln.models import (
     State,
 )
 
-#: Up to this many containers are read one by one; above it one list is cheaper.
-_FEW = 3
 #: Build options that a container engine has no counterpart for.
 _REFUSED = frozenset({'sec_groups', 'port_ids', 'server_group_id'})
 #: Build options that need a seed.
@@ -58,6 +55,7 @@ class DockerDriver(AmphoraComputeDriver):
 
     options = lazy_options('kiln.compute_drivers.docker.conf')
     name = 'docker'
+    most_read_by_id = 3
 
     def __init__(self, conf: Any, *, name: str = 'docker', clock: Clock = SYSTEM_CLOCK) -> None:
         self.name, self.clock = name, clock
@@ -76,7 +74,6 @@ class DockerDriver(AmphoraComputeDriver):
 
     @property
     def limits(self) -> Limits:
-        """What containers can be built with."""
         refused = _REFUSED | (_SEEDED if self._settings.seed == seed.NONE else frozenset())
         return Limits(amphora_types=frozenset({AmphoraType.CONTAINER}), refused_options=refused)
 
@@ -108,11 +105,6 @@ class DockerDriver(AmphoraComputeDriver):
         return None if found is None else self._told(found)
 
     # ---- status ----------------------------------------------------------
-
-    def _statuses(self, amphora_ids: tuple[str, ...]) -> Mapping[str, ComputeStatus]:
-        if len(amphora_ids) > _FEW:
-            return super()._statuses(amphora_ids)
-        return self._statuses_by_id(amphora_ids)
 
     def _changes(self, since: str) -> Changes:
         asked = Asked(verb='read', subject='changes')
@@ -243,7 +235,6 @@ class DockerDriver(AmphoraComputeDriver):
         return said.decode('utf-8', 'replace')
 
     def import_image(self, image: ImageFile) -> str:
-        """Make an image from a root file system, and return its id."""
         return self._images.import_file(image)
 
     # ---- helpers ---------------------------------------------------------

@@ -42,8 +42,6 @@ from kiln.models import (
     State,
 )
 
-#: Up to this many servers are requested by id; for more, one list is cheaper.
-_FEW = 3
 #: Seconds by which two requests for changes overlap: Nova's clock shows whole
 #: seconds, and a row that was just written might not be readable.
 _OVERLAP_S = 2
@@ -65,6 +63,7 @@ class ServerDriver(AmphoraComputeDriver):
     # Four of the 128 items of metadata are kiln's own.
     limits = Limits(max_metadata_items=124)
     name = 'nova'
+    most_read_by_id = 3
     # No cloud schedules, plugs and starts a server in less time.
     soonest_build_s = 2.0
 
@@ -138,11 +137,6 @@ class ServerDriver(AmphoraComputeDriver):
     def _status(self, amphora_id: str) -> ComputeStatus:
         server = self._server(_about('read the status of', amphora_id))
         return translate.status_of(server, self.clock.time())
-
-    def _statuses(self, amphora_ids: tuple[str, ...]) -> Mapping[str, ComputeStatus]:
-        if len(amphora_ids) > _FEW:
-            return super()._statuses(amphora_ids)
-        return self._statuses_by_id(amphora_ids)
 
     def _changes(self, since: str) -> Changes:
         asked = Asked(verb='read', subject='changes')
