@@ -110,7 +110,6 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
 
     @property
     def limits(self) -> Limits:
-        """What the machines of the inventory accept in a build."""
         inventory = self._file.current
         refused = _REFUSED if inventory.can(Verb.CLAIM) else _REFUSED | _BROUGHT
         return Limits(amphora_types=inventory.amphora_types, refused_options=refused)

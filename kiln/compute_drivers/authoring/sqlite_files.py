@@ -38,7 +38,6 @@ class ForkSafeLock:
 
     @classmethod
     def before_fork(cls) -> None:
-        """Acquire all locks."""
         # In a fixed order, because several threads can fork at a time.
         held = tuple(sorted(cls._all, key=id))
         for one in held:
@@ -47,7 +46,6 @@ class ForkSafeLock:
 
     @classmethod
     def after_fork(cls) -> None:
-        """Release all locks, in the parent and in the child."""
         held, cls._held = cls._held, ()
         for one in held:
             one._lock.release()
@@ -60,13 +58,16 @@ os.register_at_fork(
 )
 
 
-def connected(path: str | os.PathLike[str]) -> sqlite3.Connection:
+def connected(path: str | os.PathLike[str], owner: object) -> sqlite3.Connection:
     """Return a connection that any thread can use, one at a time; rows have names.
 
     Nothing is written before an explicit statement, and no transaction begins by itself.
+    The connection is closed with its owner, which might have failed to open the file.
     """
     db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
     db.row_factory = sqlite3.Row
+    # Not at exit: a daemon thread might be using it, which would crash.
+    weakref.finalize(owner, db.close).atexit = False
     return db
 
 

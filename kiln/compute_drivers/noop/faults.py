@@ -153,7 +153,6 @@ class Fault:
     def fits(
         self, call: Call, amphora_id: str | None, metadata: Callable[[], Mapping[str, str]]
     ) -> bool:
-        """Return True if the rule matches this call."""
         if self.call not in ('*', call.label):
             return False
         if self.action in _BUILD_ONLY and call is not Call.BUILD:
@@ -278,7 +277,6 @@ class FaultScript:
         return len(self._rules)
 
     def add(self, *faults: Fault) -> None:
-        """Append rules to the script."""
         with self._lock:
             self._rules.extend(_Rule(fault) for fault in faults)
 

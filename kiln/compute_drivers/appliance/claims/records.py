@@ -151,21 +151,17 @@ class Claims:
             return _the(db, claim_id)
 
     def of_machine(self, machine: str) -> Claim | None:
-        """Return the claim of a machine, or None."""
         found = self._select('WHERE machine = ?', machine)
         return found[0] if found else None
 
     def find(self, owner: str, name: str) -> list[Claim]:
-        """Return an owner's claims with a name."""
         return self._select('WHERE owner = ? AND name = ? ORDER BY created_at, id', owner, name)
 
     def with_key(self, owner: str, build_key: str) -> Claim | None:
-        """Return an owner's claim with a build key, or None."""
         with self._store.read() as db:
             return _with_key(db, owner, build_key)
 
     def all(self) -> list[Claim]:
-        """Return all claims of all owners."""
         return self._select('ORDER BY created_at, id')
 
     def of_owner(self, owner: str) -> list[Claim]:
@@ -208,7 +204,6 @@ class Claims:
             return claim, db.execute(query, (claim_id,)).fetchone()['payload']
 
     def records(self) -> Mapping[str, Record]:
-        """Return the records of machines, by name."""
         with self._store.read() as db:
             return _records(db)
 

@@ -10,7 +10,6 @@ import contextlib
 import os
 import sqlite3
 import uuid
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,9 +95,7 @@ class Store:
             ) from exc
 
     def _open(self) -> sqlite3.Connection:
-        db = sqlite_files.connected(self._path)
-        # Not at exit: a daemon thread might be using it, which would crash.
-        weakref.finalize(self, db.close).atexit = False
+        db = sqlite_files.connected(self._path, self)
         sqlite_files.share(db)
         db.execute('PRAGMA synchronous = FULL')
         # Deleted rows are overwritten, as they can have held a key.

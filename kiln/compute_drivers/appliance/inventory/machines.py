@@ -91,17 +91,14 @@ class Inventory:
         return iter(self.machines.values())
 
     def get(self, name: str) -> Machine | None:
-        """Return a machine, or None if no machine has the name."""
         return self.machines.get(name)
 
     @property
     def amphora_types(self) -> frozenset[AmphoraType]:
-        """The types of the enrolled machines."""
         return frozenset(one.amphora_type for one in self)
 
     @property
     def zones(self) -> Sequence[str]:
-        """The zones of the enrolled machines."""
         return sorted({one.zone for one in self if one.zone is not None})
 
     def can(self, verb: Verb) -> bool:

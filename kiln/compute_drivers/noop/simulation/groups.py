@@ -59,7 +59,6 @@ class Groups:
         return group['policy'], [(row['zone'], row['host']) for row in members]
 
     def resources(self, db: sqlite3.Connection, owner: str) -> list[Resource]:
-        """Return the groups of an owner."""
         rows = db.execute(
             'SELECT id, name, created_at FROM server_groups WHERE owner = ?', (owner,)
         )

@@ -162,7 +162,6 @@ class Machines:
         )
 
     def count(self, now: float) -> int:
-        """Return the number of machines."""
         with self._store.read(now) as db:
             return int(db.execute('SELECT total(machines) FROM used').fetchone()[0])
 

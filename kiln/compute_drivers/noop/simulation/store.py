@@ -12,7 +12,6 @@ import os
 import random
 import sqlite3
 import uuid
-import weakref
 from collections.abc import Iterator
 
 from kiln.compute_drivers.authoring import sqlite_files
@@ -131,10 +130,7 @@ class Store:
             ) from exc
 
     def _open(self, path: str, dice: random.Random | None) -> sqlite3.Connection:
-        db = sqlite_files.connected(path)
-        # Closes the connection of a cloud that was not closed, or failed to open.
-        # Not at exit: a daemon thread might be using it, which would crash.
-        weakref.finalize(self, db.close).atexit = False
+        db = sqlite_files.connected(path, self)
         if self.shared:
             sqlite_files.share(db)
             # Survives the death of a process; only a crash of the whole host could

@@ -81,7 +81,6 @@ class Services:
         self.ahead_s = 0.0
 
     def close(self) -> None:
-        """Close the connections."""
         self._session.session.close()
 
     # ---- requests --------------------------------------------------------

@@ -49,7 +49,6 @@ class Connections(requests.Session):
     def merge_environment_settings(
         self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any
     ) -> Any:
-        """Return the settings of a request, its proxies among them."""
         if proxies:
             return super().merge_environment_settings(url, proxies, stream, verify, cert)
         about = (*urllib.parse.urlsplit(url)[:2], stream, verify, cert)
