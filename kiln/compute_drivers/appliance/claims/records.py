@@ -10,8 +10,9 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kiln.compute_drivers.appliance import view
 from kiln.compute_drivers.appliance.claims import state_machine
-from kiln.compute_drivers.appliance.claims.matching import NEW, Record, choose
+from kiln.compute_drivers.appliance.claims.matching import NEW, Record, choose, machine_for
 from kiln.compute_drivers.appliance.claims.payload import packed
 from kiln.compute_drivers.appliance.claims.state_machine import Claim, Phase, Rules
 from kiln.compute_drivers.appliance.claims.store import Store, next_number
@@ -19,7 +20,7 @@ from kiln.compute_drivers.appliance.inventory.machines import Inventory, Machine
 from kiln.compute_drivers.authoring.adoption import adopted
 from kiln.compute_drivers.authoring.sqlite_files import last_seen
 from kiln.exceptions import InstanceNotFoundError
-from kiln.models import Amphora, AmphoraType, BuildRequest
+from kiln.models import AmphoraType, BuildRequest
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(Claim))
 _COLUMNS = ', '.join(f'"{name}"' for name in _FIELDS)
@@ -76,7 +77,8 @@ class Claims:
         """
         with self._store.write() as db:
             if (known := _with_key(db, request.owner, request.build_key)) is not None:
-                adopted(request, _as_built(known))
+                machine = machine_for(inventory, known)
+                adopted(request, view.amphora(known, machine, enrolled=True))
                 return known
             machine = choose(request, inventory, _records(db), _taken(db, inventory), now)
             claim = state_machine.begun(_new(request, machine, now), machine, now)
@@ -251,17 +253,6 @@ def _new(request: BuildRequest, machine: Machine, now: float) -> Claim:
         table=machine.table,
         phase=Phase.CLAIMING,
         since=now,
-    )
-
-
-def _as_built(claim: Claim) -> Amphora:
-    return Amphora(
-        id=claim.id,
-        name=claim.name,
-        state=claim.state,
-        amphora_type=claim.amphora_type,
-        flavor=claim.flavor,
-        image_id=claim.image_id,
     )
 
 
