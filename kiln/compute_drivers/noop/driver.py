@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock
@@ -174,22 +174,14 @@ class NoopDriver(AmphoraComputeDriver):
         self._detach(Call.DETACH_NETWORK, amphora_id, 'network_id', network_id)
 
     def _create_server_group(self, name: str, policy: str) -> ServerGroup:
-        cloud = self.cloud
-
-        def act(now: float, _: Fault | None) -> ServerGroup:
-            with cloud.store.write(now) as db:
-                return cloud.groups.create(db, name, policy, self.owner, cloud.clock.time())
-
-        return cloud.gate.serve(Call.CREATE_SERVER_GROUP, act)
+        create, now = self.cloud.groups.create, self.cloud.clock.time
+        return self._write(
+            Call.CREATE_SERVER_GROUP, lambda db: create(db, name, policy, self.owner, now())
+        )
 
     def _delete_server_group(self, server_group_id: str) -> None:
-        cloud = self.cloud
-
-        def act(now: float, _: Fault | None) -> None:
-            with cloud.store.write(now) as db:
-                cloud.groups.delete(db, server_group_id)
-
-        cloud.gate.serve(Call.DELETE_SERVER_GROUP, act)
+        delete = self.cloud.groups.delete
+        self._write(Call.DELETE_SERVER_GROUP, lambda db: delete(db, server_group_id))
 
     # ---- validation and resources ---------------------------------------
 
@@ -222,20 +214,18 @@ class NoopDriver(AmphoraComputeDriver):
 
     def _delete_resource(self, resource: Resource) -> None:
         cloud = self.cloud
-        deletes = {Ports.KIND: cloud.ports.delete, Groups.KIND: cloud.groups.delete}
+        ways = {Ports.KIND: cloud.ports.delete, Groups.KIND: cloud.groups.delete}
 
-        def act(now: float, _: Fault | None) -> None:
-            delete = deletes.get(resource.kind)
-            if delete is None:
+        def delete(db: sqlite3.Connection) -> None:
+            if resource.kind not in ways:
                 raise InvalidRequest(
                     f'Cannot delete {resource.kind} {resource.id}: the cloud has only '
                     f'resources of kind {Ports.KIND} and {Groups.KIND}.',
                     resource_id=resource.id,
                 )
-            with cloud.store.write(now) as db:
-                delete(db, resource.id)
+            ways[resource.kind](db, resource.id)
 
-        cloud.gate.serve(Call.DELETE_RESOURCE, act)
+        self._write(Call.DELETE_RESOURCE, delete)
 
     # ---- requests to the cloud ------------------------------------------
 
@@ -251,7 +241,7 @@ class NoopDriver(AmphoraComputeDriver):
         cloud = self.cloud
 
         def act(now: float, fault: Fault | None) -> None:
-            seconds = cloud.gate.vary(getattr(cloud.gate.latencies, verb.latency))
+            seconds = cloud.gate.vary(getattr(cloud.gate.latencies, f'{verb.name}_s'))
             with cloud.store.write(now) as db:
                 row = cloud.machines.row(db, call.label, STATUS, amphora_id)
                 if state_machine.under_way(verb, row):
@@ -282,6 +272,13 @@ class NoopDriver(AmphoraComputeDriver):
                 return cloud.machines.row(db, call.label, columns, amphora_id)
 
         return self._serve(call, act, amphora_id)
+
+    def _write(self, call: Call, change: Callable[[sqlite3.Connection], T]) -> T:
+        def act(now: float, _: Fault | None) -> T:
+            with self.cloud.store.write(now) as db:
+                return change(db)
+
+        return self.cloud.gate.serve(call, act)
 
     def _select(self, call: Call, where: str, value: str) -> list[Amphora]:
         select = self.cloud.machines.select

@@ -30,11 +30,10 @@ class Course(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verb:
-    """An action on a machine that takes time."""
+    """An action on a machine that takes time: the latency of its name."""
 
     name: str
     task: str
-    latency: str
     target: State
     # The states in which the action is allowed; empty means all.
     allowed: frozenset[State] = frozenset()
@@ -44,38 +43,23 @@ class Verb:
 
 _RESTING = frozenset({State.ACTIVE, State.STOPPED, State.ERROR})
 
-BUILD = Verb(
-    name='build',
-    task='spawning',
-    latency='build_s',
-    target=State.ACTIVE,
-    during=State.BUILDING,
-)
-DELETE = Verb(
-    name='delete',
-    task='deleting',
-    latency='delete_s',
-    target=State.DELETED,
-    during=State.DELETING,
-)
+BUILD = Verb(name='build', task='spawning', target=State.ACTIVE, during=State.BUILDING)
+DELETE = Verb(name='delete', task='deleting', target=State.DELETED, during=State.DELETING)
 SUSPEND = Verb(
     name='suspend',
     task='suspending',
-    latency='suspend_s',
     target=State.SUSPENDED,
     allowed=frozenset({State.ACTIVE}),
 )
 RESUME = Verb(
     name='resume',
     task='resuming',
-    latency='resume_s',
     target=State.ACTIVE,
     allowed=frozenset({State.SUSPENDED}),
 )
 REBOOT = Verb(
     name='reboot',
     task='rebooting',
-    latency='reboot_s',
     target=State.ACTIVE,
     allowed=frozenset({State.ACTIVE}),
 )
@@ -83,7 +67,6 @@ HARD_REBOOT = dataclasses.replace(REBOOT, task='rebooting_hard', allowed=_RESTIN
 REBUILD = Verb(
     name='rebuild',
     task='rebuilding',
-    latency='rebuild_s',
     target=State.ACTIVE,
     allowed=_RESTING,
     during=State.BUILDING,
