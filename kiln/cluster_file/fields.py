@@ -5,10 +5,10 @@ from __future__ import annotations
 from kiln.cluster_file.group_fields import DAY_S, FALLBACK, GROUP, HEALTH, MACHINE, STRATEGY
 from kiln.cluster_file.shape import Placements
 from kiln.clusters.spec import ClusterSpec, ClusterTemplate
-from kiln.yaml_schema.containers import ListOf
-from kiln.yaml_schema.mapping import Field, Found, Record
+from kiln.yaml_schema.container_checks import ListOf
+from kiln.yaml_schema.mapping_checks import Field, Found, Record
 from kiln.yaml_schema.nodes import Node, shown
-from kiln.yaml_schema.types import Duration, Name, Text
+from kiln.yaml_schema.value_checks import Duration, Name, Text
 
 #: Node names, which are host names, consist of cluster name, group name and a suffix.
 _CLUSTER_NAME = Name(32)

@@ -12,9 +12,9 @@ from kiln.cluster_file.shape import (
 )
 from kiln.clusters.spec import Fallback, Health, NodeGroupSpec, Strategy, VictimRule
 from kiln.models import AmphoraType
-from kiln.yaml_schema.containers import Anything, Counts, ListOf
-from kiln.yaml_schema.mapping import Field, Found, Record
-from kiln.yaml_schema.types import Choice, Duration, Name, Share, Text, Whole
+from kiln.yaml_schema.container_checks import Anything, Counts, ListOf
+from kiln.yaml_schema.mapping_checks import Field, Found, Record
+from kiln.yaml_schema.value_checks import Choice, Duration, Name, Share, Text, Whole
 
 DAY_S = 86_400
 _NAMES = 'a list of names such as [a, b]'

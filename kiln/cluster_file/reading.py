@@ -9,10 +9,10 @@ from types import MappingProxyType
 from kiln.cluster_file.fields import CLUSTER, TEMPLATE
 from kiln.clusters.exceptions import Problem
 from kiln.clusters.spec import ClusterSpec, ClusterTemplate
+from kiln.yaml_schema.mistake_list import Mistakes, close_to
 from kiln.yaml_schema.nodes import Node, described
-from kiln.yaml_schema.problems import Mistakes, close_to
 from kiln.yaml_schema.reader import documents
-from kiln.yaml_schema.types import WRONG, Wrong
+from kiln.yaml_schema.value_checks import WRONG, Wrong
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Any
 
 from kiln.clusters.spec import Place, ZoneRule, Zones
-from kiln.yaml_schema.containers import Counts, ListOf
-from kiln.yaml_schema.mapping import Field, Found, Record
+from kiln.yaml_schema.container_checks import Counts, ListOf
+from kiln.yaml_schema.mapping_checks import Field, Found, Record
+from kiln.yaml_schema.mistake_list import Mistakes, close_to
 from kiln.yaml_schema.nodes import Node, shown
-from kiln.yaml_schema.problems import Mistakes, close_to
-from kiln.yaml_schema.types import WRONG, Kind, Text, Whole, Wrong
+from kiln.yaml_schema.value_checks import WRONG, Kind, Text, Whole, Wrong
 
 #: Maximum number of nodes in a group.
 MOST_NODES = 10_000

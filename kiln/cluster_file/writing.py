@@ -10,7 +10,7 @@ import yaml
 
 from kiln.cluster_file.fields import CLUSTER, TEMPLATE
 from kiln.clusters.spec import ClusterSpec, ClusterTemplate
-from kiln.yaml_schema.scalars import resolved
+from kiln.yaml_schema.ambiguous_scalars import resolved
 
 #: A ``default_flow_style`` of None writes collections of scalars on one line.
 _LAYOUT: Mapping[str, Any] = {

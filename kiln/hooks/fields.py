@@ -8,11 +8,11 @@ import urllib.parse
 from kiln.clusters.models import OperationKind
 from kiln.hooks.hook import DRIVER, NAME, Executable, Hook, HookOptions, Target, Webhook
 from kiln.hooks.points import OnDeadline, OnFailure, Point
-from kiln.yaml_schema.containers import ListOf
-from kiln.yaml_schema.mapping import Field, Found, Record
+from kiln.yaml_schema.container_checks import ListOf
+from kiln.yaml_schema.mapping_checks import Field, Found, Record
+from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Node, shown
-from kiln.yaml_schema.problems import Mistakes
-from kiln.yaml_schema.types import Choice, Duration, Text, Whole, Wrong
+from kiln.yaml_schema.value_checks import Choice, Duration, Text, Whole, Wrong
 
 _LONGEST_S = 86_400
 _LOOPBACK = ('127.0.0.1', '::1', 'localhost')

@@ -14,9 +14,9 @@ from kiln.clusters.exceptions import InvalidCluster, InvalidHooks, Problem
 from kiln.hooks.fields import HOOK, Declared
 from kiln.hooks.hook import DRIVER, NAME, Executable, Hook
 from kiln.hooks.points import Point
+from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Node, described, shown
-from kiln.yaml_schema.problems import Mistakes
-from kiln.yaml_schema.types import Wrong
+from kiln.yaml_schema.value_checks import Wrong
 
 #: File name of an executable in the directory of a point.
 _NUMBERED = re.compile(r'(?P<order>[0-9]{1,3})-(?P<name>.+)')

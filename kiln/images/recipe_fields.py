@@ -7,11 +7,11 @@ from types import MappingProxyType
 from typing import Any
 
 from kiln.images.recipe import Declared, Variant
-from kiln.yaml_schema.containers import ListOf
-from kiln.yaml_schema.mapping import Field, Record
+from kiln.yaml_schema.container_checks import ListOf
+from kiln.yaml_schema.mapping_checks import Field, Record
+from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Node
-from kiln.yaml_schema.problems import Mistakes
-from kiln.yaml_schema.types import Choice, Flag, Kind, Name, Paragraphs, Text, Wrong
+from kiln.yaml_schema.value_checks import Choice, Flag, Kind, Name, Paragraphs, Text, Wrong
 
 PACKAGE = Text(
     'a package: NAME, NAME=VERSION or NAME/SUITE',

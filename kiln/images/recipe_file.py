@@ -11,8 +11,8 @@ from kiln.clusters.exceptions import InvalidCluster, Problem
 from kiln.images.exceptions import InvalidRecipe
 from kiln.images.recipe import Declared, File
 from kiln.images.recipe_fields import RECIPE
+from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Node, described, shown
-from kiln.yaml_schema.problems import Mistakes
 from kiln.yaml_schema.reader import MAX_BYTES, documents
 
 RECIPE_FILE = 'image.yaml'

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 
 import yaml
 
+from kiln.yaml_schema.ambiguous_scalars import resolved
+from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Doubtful, Node, Pair, Scalar, Unread, described, joined, shown
-from kiln.yaml_schema.problems import Mistakes
-from kiln.yaml_schema.scalars import resolved
-from kiln.yaml_schema.syntax import Complaint, advice
+from kiln.yaml_schema.syntax_errors import Complaint, advice
 
 #: Maximum size of a file, in bytes.
 MAX_BYTES = 1024 * 1024

@@ -11,8 +11,8 @@ from kiln.cluster_drivers.discovery.yaml_fields import DRIVER, Declared
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.templates.mappings import Spot
 from kiln.clusters.exceptions import InvalidCluster, InvalidClusterDriver, Problem
+from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Node, described, shown
-from kiln.yaml_schema.problems import Mistakes
 from kiln.yaml_schema.reader import MAX_BYTES, documents
 
 MANIFEST = 'driver.yaml'

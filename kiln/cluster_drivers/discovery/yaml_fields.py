@@ -21,11 +21,11 @@ from kiln.cluster_drivers.readiness import ReadyRule, WhenActive
 from kiln.cluster_drivers.records import NAME, VERSION, ClusterType
 from kiln.cluster_drivers.templates.facts import FACTS
 from kiln.cluster_drivers.templates.mappings import FileMapping, OutputMapping, ParameterMapping
-from kiln.yaml_schema.containers import ListOf
-from kiln.yaml_schema.mapping import Field, Record
+from kiln.yaml_schema.container_checks import ListOf
+from kiln.yaml_schema.mapping_checks import Field, Record
+from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Node
-from kiln.yaml_schema.problems import Mistakes
-from kiln.yaml_schema.types import Choice, Flag, Kind, Paragraphs, Text, Wrong
+from kiln.yaml_schema.value_checks import Choice, Flag, Kind, Paragraphs, Text, Wrong
 
 _FILE = 'driver'
 

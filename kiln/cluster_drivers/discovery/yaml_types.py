@@ -11,10 +11,10 @@ from typing import Any, Generic, TypeVar
 from kiln.cluster_drivers.readiness import ReadyRule, WhenActive, WhenConsole, WhenHttp, WhenTcp
 from kiln.cluster_drivers.records import ClusterType
 from kiln.cluster_drivers.templates.mappings import Mapped
-from kiln.yaml_schema.mapping import Found
+from kiln.yaml_schema.mapping_checks import Found
+from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Doubtful, Node, described, plain
-from kiln.yaml_schema.problems import Mistakes
-from kiln.yaml_schema.types import WRONG, Kind, Text, Whole, Wrong
+from kiln.yaml_schema.value_checks import WRONG, Kind, Text, Whole, Wrong
 
 
 class Number(Kind[float]):

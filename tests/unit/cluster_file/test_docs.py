@@ -7,7 +7,7 @@ import unittest
 
 from kiln.cluster_file.merging import combined
 from kiln.cluster_file.reading import read
-from tests.unit.yaml_schema.test_problems import problems
+from tests.unit.yaml_schema.test_mistake_list import problems
 
 GUIDE = pathlib.Path(__file__).parents[3] / 'doc/source/user/cluster-file.rst'
 BLOCKS = [

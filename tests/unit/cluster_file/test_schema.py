@@ -13,12 +13,12 @@ from kiln.cluster_file.reading import read
 from kiln.cluster_file.schema import json_schema
 from kiln.cluster_file.writing import dump
 from kiln.clusters.exceptions import InvalidCluster
+from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import plain
-from kiln.yaml_schema.problems import Mistakes
 from kiln.yaml_schema.reader import documents
 from tests.unit.cluster_file.strategies import CALM, CLUSTERS, FEW, TEMPLATES
 from tests.unit.cluster_file.test_fuzz import STRUCTURES
-from tests.unit.yaml_schema.test_problems import PAGE
+from tests.unit.yaml_schema.test_mistake_list import PAGE
 
 VALIDATOR = Draft202012Validator(json_schema())
 

@@ -16,7 +16,7 @@ from kiln.images.library import OWN, Library, Shelf
 from kiln.images.recipe import Declared, Layer, Variant
 from kiln.images.recipe_fields import RECIPE
 from kiln.images.recipe_file import MAX_FILE_BYTES
-from kiln.yaml_schema.problems import Mistakes
+from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.reader import documents
 
 WHOLE = """\

@@ -1,4 +1,4 @@
-"""Record kind: mappings with declared fields, their reader, writer and schema."""
+"""Checks of mappings with declared fields: their reader, writer and schema."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import typing
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
+from kiln.yaml_schema.mistake_list import Mistakes, close_to
 from kiln.yaml_schema.nodes import Node, shown
-from kiln.yaml_schema.problems import Mistakes, close_to
-from kiln.yaml_schema.types import WRONG, Kind, T, Wrong
+from kiln.yaml_schema.value_checks import WRONG, Kind, T, Wrong
 
 #: Titles of the mappings that have a key; filled as mappings are declared.
 _HOMES: dict[tuple[str, str], list[str]] = {}

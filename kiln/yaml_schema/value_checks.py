@@ -1,7 +1,4 @@
-"""Scalar kinds: reader, writer, wording and JSON schema of single values.
-
-Kinds of containers are in ``containers``.
-"""
+"""Checks of single values: reader, messages about wrong ones, writer, JSON schema."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ import re
 from typing import Any, Generic, TypeVar
 
 from kiln.clusters.spec import Portion
+from kiln.yaml_schema.mistake_list import Mistakes, close_to
 from kiln.yaml_schema.nodes import Doubtful, Node, Unread, described, shown
-from kiln.yaml_schema.problems import Mistakes, close_to
 
 T = TypeVar('T')
 E = TypeVar('E', bound=enum.StrEnum)

@@ -6,8 +6,8 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kiln.yaml_schema.ambiguous_scalars import resolved
 from kiln.yaml_schema.nodes import Doubtful
-from kiln.yaml_schema.scalars import resolved
 from tests.unit.cluster_file.strategies import CALM
 
 #: Text in YAML 1.2; PyYAML returns another value only for timestamps.

@@ -2,8 +2,8 @@
 
 import unittest
 
-from kiln.yaml_schema.syntax import Complaint, advice
-from tests.unit.yaml_schema.test_problems import problems
+from kiln.yaml_schema.syntax_errors import Complaint, advice
+from tests.unit.yaml_schema.test_mistake_list import problems
 
 
 class Syntax(unittest.TestCase):

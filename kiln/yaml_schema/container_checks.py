@@ -1,4 +1,4 @@
-"""Container kinds: lists, counts, and arbitrary JSON values."""
+"""Checks of lists, counts, and arbitrary JSON values."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Doubtful, Node, described, plain, shown
-from kiln.yaml_schema.problems import Mistakes
-from kiln.yaml_schema.types import Kind, T, Text, Whole, Wrong
+from kiln.yaml_schema.value_checks import Kind, T, Text, Whole, Wrong
 
 
 class ListOf(Kind[tuple[T, ...]]):
