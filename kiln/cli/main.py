@@ -17,7 +17,7 @@ def main() -> NoReturn:
     _replace_closed_streams()
     app = KilnApp()
     if '_ARGCOMPLETE' in os.environ:
-        from kiln.cli.completion import completion
+        from kiln.cli import completion
 
         completion.answer(app)
 

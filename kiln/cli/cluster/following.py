@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kiln.cli.output.operation_progress import Course, Goal, course, goal_of_view
 from kiln.clock import Clock
-from kiln.cluster_service.service import Clusters
 from kiln.clusters.exceptions import ClusterNotFound
-from kiln.clusters.models import Event, Operation
+from kiln.clusters.models import Cluster, Event, Operation
+
+if TYPE_CHECKING:
+    from kiln.cluster_service.service import Clusters
 
 #: Seconds between two polls of the nodes of a cluster.
 LOOK_S = 0.5
@@ -29,6 +31,19 @@ class Entered:
     after: int = 0
     #: True if the operation waits until its cluster is resumed.
     paused: bool = False
+
+    @classmethod
+    def of(
+        cls, cluster: Cluster, operation: Operation, *, after: int, goal: Goal | None = None
+    ) -> Entered:
+        """Return an operation on a cluster, and whether it is paused."""
+        return cls(
+            cluster=cluster.name,
+            operation=operation,
+            goal=goal,
+            after=after,
+            paused=cluster.paused,
+        )
 
 
 class Screen(Protocol):

@@ -14,8 +14,7 @@ from kiln.cli.arguments import (
     Rows,
     argument,
 )
-from kiln.cli.cluster.act import HARD
-from kiln.cli.cluster.changing import ChangingCluster
+from kiln.cli.cluster.base import HARD, ChangingCluster
 from kiln.cli.output.cluster_fields import NODE_BRIEF, node_fields
 from kiln.cli.output.views import fields, table
 from kiln.cli.site.stores import configured_site

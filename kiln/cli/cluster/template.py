@@ -1,15 +1,14 @@
-"""Commands about cluster templates, and the schema of the cluster file."""
+"""Commands about cluster templates."""
 
 from __future__ import annotations
 
 import argparse
-import json
 
 from kiln.cli.arguments import KilnCommand, KilnLister, Rows, argument
-from kiln.cli.cluster.yaml_input import read_page
+from kiln.cli.cluster.cluster_file import read_page
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.output.views import cells
-from kiln.cli.site.stores import clusters_extra, configured_site
+from kiln.cli.site.stores import configured_site
 
 TEMPLATE = argument('template', metavar='TEMPLATE', help='Name of the template.')
 
@@ -22,15 +21,7 @@ class List(KilnLister):
             templates = site.clusters.templates()
         columns = ('name', 'coe', 'driver', 'image', 'groups')
         return columns, [
-            cells(
-                [
-                    one.name,
-                    one.coe,
-                    one.driver,
-                    one.machine.image,
-                    [group.name for group in one.groups],
-                ]
-            )
+            cells([one.name, one.coe, one.driver, one.machine.image, [g.name for g in one.groups]])
             for one in templates
         ]
 
@@ -80,12 +71,3 @@ class Remove(KilnCommand):
             # Raises an error if the template does not exist.
             site.clusters.template(parsed_args.template)
             site.clusters.remove_template(parsed_args.template)
-
-
-class Schema(KilnCommand):
-    """Print the JSON schema of cluster files, for editors."""
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        with clusters_extra():
-            from kiln.cluster_file.schema import json_schema
-        self.write(json.dumps(json_schema(), indent=2))

@@ -1,17 +1,35 @@
-"""Driver guides, rendered from the class and the folder of a driver."""
+"""The command ``kiln driver doc``: guides from the class and the folder of a driver."""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kiln.cli.arguments import TEXT_FORMAT, KilnCommand
+from kiln.cli.driver.lookup import DRIVER, KIND, class_of_cluster, cluster_record, kind_of
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.discovery.guide import home_of, image_guide
 from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.records import DriverRecord
+from kiln.compute.loading import load_compute_driver
+
+
+class Doc(KilnCommand):
+    """Print the guide of a driver: its purpose, its options and the image it needs."""
+
+    arguments = (DRIVER, KIND, TEXT_FORMAT)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        name = parsed_args.driver
+        if kind_of(self.app.settings, name, parsed_args.kind) == 'compute':
+            guide = of_compute(name, load_compute_driver(name))
+        else:
+            record = cluster_record(self.app.settings, name)
+            guide = of_cluster(record, class_of_cluster(self.app.settings, record))
+        self.write_as(parsed_args.formatter, text=guide.render(), data=dataclasses.asdict(guide))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,13 +96,9 @@ def _readme(driver_class: type[ClusterDriver]) -> str:
     home = home_of(driver_class)
     # The README beside a class without a folder of its own belongs to another project.
     if home.name == driver_class.name:
-        for path in _readmes(home):
+        for path in sorted(home.glob('README*')):
             return path.read_text()
     return '' if hasattr(driver_class, 'directory') else inspect.getdoc(driver_class) or ''
-
-
-def _readmes(home: Path) -> Sequence[Path]:
-    return sorted(home.glob('README*'))
 
 
 def _of_templates(driver_class: type[ClusterDriver]) -> Mapping[str, Mapping[str, str]]:

@@ -17,8 +17,7 @@ from kiln.cli.arguments import (
     seconds,
     whole,
 )
-from kiln.cli.driver.names import catalogue_of, cluster_record
-from kiln.cli.driver.show import KIND
+from kiln.cli.driver.lookup import KIND, catalogue_of, cluster_record
 from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.clusters.exceptions import ClusterDriverUnknown
 from kiln.compute_drivers.base import AmphoraComputeDriver

@@ -12,7 +12,7 @@ import uuid
 
 import docker
 
-from kiln.cli.image.commands import image_file, references
+from kiln.cli.site.image import image_file, references
 from kiln.compute_drivers.docker.driver import DockerDriver
 from tests.functional.docker.site import options_of
 from tests.functional.engines import engine

@@ -10,7 +10,7 @@ import unittest
 
 from cliff.command import Command
 
-from kiln.cli.commands import CommandTable
+from kiln.cli.commands import _HOMES, CommandTable
 from tests.unit.cli.shell import Shell
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -134,6 +134,13 @@ class Help(Shell):
         for name, _ in CommandTable():
             self.assertRegex(self.out, rf'(?m)^  {name} +\S')
         self.assertNotIn('Could not', self.out)
+
+    def test_the_file_of_a_command_is_named_by_the_command_or_its_family(self):
+        for name, home in _HOMES.items():
+            family, *words = name.replace('-', ' ').split()
+            file = home.partition(':')[0].rpartition('.')[2]
+            with self.subTest(name, file=file):
+                self.assertTrue(file == family or set(words or [family]) & set(file.split('_')))
 
     def test_the_help_of_a_command_is_about_that_command(self):
         for argv in (['compute', 'build', '--help'], ['help', 'compute', 'build']):

@@ -2,7 +2,7 @@
 
 import io
 
-from kiln.cli.cluster.yaml_input import read_page
+from kiln.cli.cluster.cluster_file import read_page
 from kiln.cli.exit_codes import ExitCode, UsageError
 from tests.unit.cli.shell import Terminal
 from tests.unit.cli.site_shell import SiteShell

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kiln.cli.arguments import TEXT_FORMAT, KilnCommand, KilnLister, KilnShow, Rows, argument, span
-from kiln.cli.driver.names import catalogue_of
+from kiln.cli.driver.lookup import catalogue_of
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.output.views import cells, fields, moment
 from kiln.compute_drivers.hooks import ComputeHooks

@@ -1,27 +1,30 @@
-"""Base of commands that change clusters: show the plan, confirm, submit, follow."""
+"""Base classes of cluster commands: show the plan, confirm, submit, follow."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import json
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kiln.cli.arguments import CLUSTER, TEXT_FORMAT, Adder, KilnCommand, argument, seconds
-from kiln.cli.cluster.outcomes import OperationEnded, ended_badly
-from kiln.cli.exit_codes import ExitCode, UsageError
+from kiln.cli.cluster.following import Entered, Follower
+from kiln.cli.exit_codes import ExitCode, UsageError, code_for
 from kiln.cli.output.cluster_fields import operation_fields
+from kiln.cli.output.operation_progress import goal_of
+from kiln.cli.output.proposal_text import proposal_lines, removes
 from kiln.cli.site.stores import configured_site
+from kiln.clusters.models import Cause, Operation, OperationKind, OperationState
 from kiln.exceptions import KilnError
 
 if TYPE_CHECKING:
-    from kiln.cli.cluster.following import Entered
     from kiln.cluster_service.proposals import Proposal
     from kiln.cluster_service.requests import Request
     from kiln.cluster_service.site import Site
 
 
+HARD = argument('--hard', action='store_true', help='Power-cycle instead of a clean reboot.')
 NO_WAIT = argument(
     '--no-wait', action='store_true', help='Submit the operation, and leave it to a conductor.'
 )
@@ -33,6 +36,37 @@ DEADLINE = argument(
 )
 
 
+class OperationEnded(KilnError):
+    """An operation failed, was rolled back or was cancelled."""
+
+    code = 'operation_ended'
+    remedy = "'kiln why CLUSTER' explains it."
+
+    def __init__(self, cluster: str, operation: Operation) -> None:
+        text = f'{cluster}: {operation.kind.value} {operation.state.value.replace("_", " ")}'
+        said = [cause.message.rstrip('.') for cause in _chain(operation.cause)]
+        # The outermost cause is kiln's own message, the innermost that of the provider.
+        super().__init__(': '.join([text, *dict.fromkeys((*said[:1], *said[-1:]))]))
+        self.operation = operation
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit status of the cause nearest to the provider."""
+        if self.operation.state is OperationState.CANCELLED:
+            return ExitCode.INTERRUPTED
+        found = ExitCode.UNFORESEEN
+        for cause in _chain(self.operation.cause):
+            late = cause.code == 'deadline'
+            found = ExitCode.UNAVAILABLE if late else code_for(cause.code, found)
+        return found
+
+
+def _chain(cause: Cause | None) -> Iterator[Cause]:
+    while cause is not None:
+        yield cause
+        cause = cause.because
+
+
 class Working(KilnCommand):
     """A command that works on clusters and shows the progress."""
 
@@ -40,7 +74,6 @@ class Working(KilnCommand):
         self, site: Site, entered: Sequence[Entered], *, silent: bool = False
     ) -> list[KilnError]:
         """Work on operations and show them until they have ended; return the failures."""
-        from kiln.cli.cluster.following import Follower
         from kiln.cli.output.screens import screen
 
         for one in entered:
@@ -56,21 +89,18 @@ class Working(KilnCommand):
             with site.conducting(), screen(self.app.stdout, silent=silent) as shown:
                 ended = Follower(site.clusters, self.app.clock, shown).follow(entered)
         except KeyboardInterrupt:
-            for one in entered:
-                self._say_how_it_goes_on(one.cluster)
+            for name in (one.cluster for one in entered):
+                self.app.say(
+                    f'{name}: the operation is submitted, and continues as soon as a conductor '
+                    f"runs. 'kiln cluster watch {name}' continues it here, 'kiln cluster cancel "
+                    f"{name}' stops it."
+                )
             raise
         return [
             OperationEnded(one.cluster, operation)
             for one, operation in zip(entered, ended, strict=True)
-            if ended_badly(operation)
+            if operation.state is not OperationState.SUCCEEDED
         ]
-
-    def _say_how_it_goes_on(self, name: str) -> None:
-        self.app.say(
-            f'{name}: the operation is submitted, and continues as soon as a conductor runs. '
-            f"'kiln cluster watch {name}' continues it here, 'kiln cluster cancel {name}' "
-            f'stops it.'
-        )
 
 
 class Changing(Working):
@@ -100,8 +130,6 @@ class Changing(Working):
         TEXT_FORMAT(parser)
         return parser
 
-    # ---- the steps -----------------------------------------------------------------
-
     def change(self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
         """Show proposals, confirm and submit them, and follow them to the end.
 
@@ -127,8 +155,6 @@ class Changing(Working):
 
     def show(self, proposals: Sequence[Proposal]) -> None:
         """Print the plans."""
-        from kiln.cli.output.proposal_text import proposal_lines
-
         out = self.app.stdout
         for proposal in proposals:
             for line in proposal_lines(proposal, colours=out.isatty()):
@@ -141,9 +167,6 @@ class Changing(Working):
 
         :raises UsageError: the removals are not confirmed.
         """
-        from kiln.cli.output.proposal_text import removes
-        from kiln.clusters.models import OperationKind
-
         loses = [
             f'{one.cluster.name} loses {_counted(removes(one))}'
             if one.kind is not OperationKind.DELETE
@@ -172,9 +195,6 @@ class Changing(Working):
         self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace
     ) -> tuple[dict[str, Entered], list[KilnError]]:
         """Submit the operations; return them by cluster id, and the errors."""
-        from kiln.cli.cluster.following import Entered
-        from kiln.cli.output.operation_progress import goal_of
-
         entered: dict[str, Entered] = {}
         errors: list[KilnError] = []
         for proposal in proposals:
@@ -189,12 +209,8 @@ class Changing(Working):
             except KilnError as exc:
                 errors.append(exc)
                 continue
-            entered[proposal.cluster.id] = Entered(
-                cluster=proposal.cluster.name,
-                operation=operation,
-                goal=goal_of(proposal),
-                after=after,
-                paused=proposal.cluster.paused,
+            entered[proposal.cluster.id] = Entered.of(
+                proposal.cluster, operation, after=after, goal=goal_of(proposal)
             )
         return entered, errors
 

@@ -1,10 +1,11 @@
-"""Lookup of compute and cluster drivers by name, for the commands."""
+"""Lookup of compute and cluster drivers by name, and the arguments that name them."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from kiln.cli.arguments import argument
 from kiln.cli.exit_codes import UsageError
 from kiln.compute.loading import installed_drivers
 from kiln.exceptions import DriverNotFound
@@ -18,6 +19,14 @@ KINDS = ('compute', 'cluster')
 #: The state of a driver that only needs an extra to be installed.
 NOT_INSTALLED = 'not installed'
 BROKEN = 'broken'
+_DRIVER = 'Name of an installed driver; NAME==1.2.* for a version'
+DRIVER = argument('driver', metavar='NAME', help=f'{_DRIVER}.')
+DRIVER_OR_ALL = argument(
+    'driver', metavar='NAME', nargs='?', help=f'{_DRIVER} (default: all drivers).'
+)
+KIND = argument(
+    '--kind', choices=KINDS, help='Kind of the driver, where both kinds have one of this name.'
+)
 
 
 def catalogue_of(settings: Any) -> Catalogue:
@@ -44,8 +53,9 @@ def kind_of(settings: Any, name: str, kind: str | None = None) -> str:
         installed = ', '.join(sorted(names['compute'] | names['cluster']))
         raise DriverNotFound(f'Cannot find a driver {name!r}. Installed: {installed}.')
     if len(found) > 1:
-        raise UsageError(f'Cannot tell which driver {name!r} is meant: add --kind compute or '
-                         f'--kind cluster.')  # fmt: skip
+        raise UsageError(
+            f'Cannot tell which driver {name!r} is meant: add --kind compute or --kind cluster.'
+        )
     return found[0]
 
 

@@ -1,4 +1,4 @@
-"""Commands that write drivers: new ones, and forks of existing ones."""
+"""The commands ``kiln driver new`` and ``kiln driver fork``, which write drivers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kiln.cli.arguments import Adder, KilnLister, Rows, argument
-from kiln.cli.driver.names import KINDS, class_of_cluster, cluster_record
-from kiln.cli.driver.show import DRIVER, KIND
+from kiln.cli.driver.lookup import DRIVER, KIND, KINDS, class_of_cluster, cluster_record
 from kiln.cli.exit_codes import UsageError
 from kiln.models import AmphoraType
 

@@ -1,4 +1,4 @@
-"""Read-only commands about clusters: list, show, why, events, receipt, watch."""
+"""The commands ``kiln cluster events`` and ``kiln cluster receipt``."""
 
 from __future__ import annotations
 
@@ -7,25 +7,9 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kiln.cli.arguments import (
-    CLUSTER,
-    TEXT_FORMAT,
-    KilnCommand,
-    KilnLister,
-    KilnShow,
-    Rows,
-    argument,
-)
-from kiln.cli.cluster.changing import Working
-from kiln.cli.output.cluster_fields import (
-    BRIEF,
-    chain_fields,
-    cluster_details,
-    cluster_fields,
-    event_fields,
-    receipt_fields,
-)
-from kiln.cli.output.views import fields, moment, table
+from kiln.cli.arguments import CLUSTER, TEXT_FORMAT, KilnCommand, argument
+from kiln.cli.output.cluster_fields import event_fields, receipt_fields
+from kiln.cli.output.views import moment
 from kiln.cli.site.stores import configured_site
 from kiln.clusters.exceptions import ClusterNotFound
 
@@ -35,75 +19,6 @@ if TYPE_CHECKING:
 
 #: Seconds between two polls for new events.
 _FOLLOW_S = 0.5
-
-
-_ALL = (*BRIEF, 'id', 'generation', 'paused')
-
-
-class List(KilnLister):
-    """List the clusters of this site."""
-
-    arguments = (argument('--long', action='store_true', help='Show all columns.'),)
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        with configured_site(self.app.settings, self.app.clock) as site:
-            rows = [cluster_fields(view) for view in site.clusters.list()]
-        everything = parsed_args.long or parsed_args.formatter != 'table'
-        return table(_ALL if everything else BRIEF, rows)
-
-
-class Show(KilnShow):
-    """Show a cluster, its groups and its newest operation."""
-
-    arguments = (CLUSTER,)
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        with configured_site(self.app.settings, self.app.clock) as site:
-            shown = cluster_details(site.clusters.show(parsed_args.cluster))
-        if parsed_args.formatter == 'table':
-            shown['driver'] = '{name} {version} ({origin})'.format(**shown['driver'])
-            if shown['operation']:
-                shown['operation'] = '{kind} {state}'.format(**shown['operation'])
-            shown['groups'] = '\n'.join(
-                f'{group["name"]}: {group["count"]} desired'
-                + ''.join(f', {count} {state}' for state, count in group['nodes'].items())
-                for group in shown['groups']
-            )
-        return fields(shown)
-
-
-class Why(KilnCommand):
-    """Explain the state of a cluster, what kiln does next, and what you can do."""
-
-    arguments = (
-        CLUSTER,
-        argument('node', nargs='?', metavar='NODE', help='Only this node, by name or id.'),
-        TEXT_FORMAT,
-    )
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from kiln.cluster_service.why import why
-
-        with configured_site(self.app.settings, self.app.clock) as site:
-            clusters = site.clusters
-            view = clusters.show(parsed_args.cluster)
-            node = None
-            if parsed_args.node is not None:
-                node = clusters.node(view.cluster.id, parsed_args.node)
-            worker = clusters.worker(view.cluster.id)
-        reasons = list(why(view, self.app.clock.time(), worker=worker, node=node))
-        data = [
-            {
-                'about': one.about,
-                'said': one.said,
-                'causes': chain_fields(one.cause),
-                'next': one.next,
-                'do': list(one.do),
-            }
-            for one in reasons
-        ]
-        text = '\n'.join(line for one in reasons for line in one.lines())
-        self.write_as(parsed_args.formatter, text=text, data=data)
 
 
 def _number(text: str) -> int:
@@ -200,27 +115,3 @@ def _receipt_lines(receipt: Tombstone) -> Iterator[str]:
     for one in abandoned:
         yield f'  {one.kind} {one.id} of {one.backend}: ABANDONED, it might still exist'
     yield f'{len(gone)} confirmed gone, {len(abandoned)} abandoned'
-
-
-class Watch(Working):
-    """Follow the running operation of a cluster to its end, and work on it."""
-
-    arguments = (CLUSTER,)
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from kiln.cli.cluster.following import Entered
-
-        with configured_site(self.app.settings, self.app.clock) as site:
-            view = site.clusters.show(parsed_args.cluster)
-            operation = view.operation
-            if operation is None or operation.state.ended:
-                when = f' since {moment(operation.ended_at)}' if operation else ''
-                self.app.say(f'{view.cluster.name}: nothing is running{when}.')
-                return
-            entered = Entered(
-                cluster=view.cluster.name,
-                operation=operation,
-                after=site.clusters.last_event(),
-                paused=view.cluster.paused,
-            )
-            self.settle(self.follow(site, [entered]), 1)

@@ -1,21 +1,22 @@
-"""The commands ``kiln up`` and ``kiln plan``, which apply cluster files."""
+"""Commands on cluster files: up, plan, schema."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kiln.cli.arguments import argument
-from kiln.cli.cluster.changing import Changing
-from kiln.cli.cluster.yaml_input import read_page
+from kiln.cli.arguments import KilnCommand, argument
+from kiln.cli.cluster.base import Changing
+from kiln.cli.cluster.cluster_file import read_page
+from kiln.cli.cluster.following import Entered
 from kiln.cli.exit_codes import UsageError
-from kiln.cli.site.stores import configured_site
+from kiln.cli.site.stores import clusters_extra, configured_site
 from kiln.clusters.exceptions import InvalidCluster
 from kiln.exceptions import KilnError
 
 if TYPE_CHECKING:
-    from kiln.cli.cluster.following import Entered
     from kiln.cluster_file.reading import ClusterFile, Document
     from kiln.cluster_service.proposals import Proposal
     from kiln.cluster_service.site import Site
@@ -81,6 +82,15 @@ class Plan(Up):
         return parser
 
 
+class Schema(KilnCommand):
+    """Print the JSON schema of cluster files, for editors."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        with clusters_extra():
+            from kiln.cluster_file.schema import json_schema
+        self.write(json.dumps(json_schema(), indent=2))
+
+
 def _planned(site: Site, file: ClusterFile) -> list[Proposal]:
     """Return a proposal for each cluster, or raise all problems of all clusters."""
     from kiln.cluster_service.requests import Declare
@@ -102,24 +112,15 @@ def _planned(site: Site, file: ClusterFile) -> list[Proposal]:
 
 def _under_way(site: Site, proposal: Proposal) -> Entered | None:
     """Return the running operation that leads to the declared state, if any."""
-    from kiln.cli.cluster.following import Entered
-
     before = proposal.before
-    if before is None or (before.spec, before.pin) != (
-        proposal.cluster.spec,
-        proposal.cluster.pin,
-    ):
+    declared = proposal.cluster
+    if before is None or (before.spec, before.pin) != (declared.spec, declared.pin):
         return None
     view = site.clusters.show(before.id)
     operation = view.operation
     if operation is None or operation.state.ended or operation.cancelled:
         return None
-    return Entered(
-        cluster=before.name,
-        operation=operation,
-        after=site.clusters.last_event(),
-        paused=before.paused,
-    )
+    return Entered.of(before, operation, after=site.clusters.last_event())
 
 
 def _located(document: Document, problem: Problem) -> Problem:

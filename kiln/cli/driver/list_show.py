@@ -1,16 +1,16 @@
-"""Commands that list and describe drivers of both kinds."""
+"""The commands ``kiln driver list`` and ``kiln driver show``, for drivers of both kinds."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.arguments import TEXT_FORMAT, KilnCommand, KilnLister, KilnShow, Rows, argument
-from kiln.cli.driver.names import (
+from kiln.cli.arguments import KilnLister, KilnShow, Rows, argument
+from kiln.cli.driver.lookup import (
     BROKEN,
+    DRIVER,
+    KIND,
     KINDS,
     NOT_INSTALLED,
     catalogue_of,
@@ -27,14 +27,6 @@ if TYPE_CHECKING:
     from kiln.cluster_drivers.records import DriverRecord
 
 COLUMNS = ('kind', 'name', 'version', 'state', 'provides', 'origin', 'reason')
-_DRIVER = 'Name of an installed driver; NAME==1.2.* for a version'
-DRIVER = argument('driver', metavar='NAME', help=f'{_DRIVER}.')
-DRIVER_OR_ALL = argument(
-    'driver', metavar='NAME', nargs='?', help=f'{_DRIVER} (default: all drivers).'
-)
-KIND = argument(
-    '--kind', choices=KINDS, help='Kind of the driver, where both kinds have one of this name.'
-)
 
 
 class List(KilnLister):
@@ -66,27 +58,6 @@ class Show(KilnShow):
         if kind_of(self.app.settings, name, parsed_args.kind) == 'compute':
             return fields(_compute(name))
         return fields(_cluster(self.app, name))
-
-
-class Doc(KilnCommand):
-    """Print the guide of a driver: its purpose, its options and the image it needs."""
-
-    arguments = (DRIVER, KIND, TEXT_FORMAT)
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from kiln.cli.driver import doc
-
-        name = parsed_args.driver
-        if kind_of(self.app.settings, name, parsed_args.kind) == 'compute':
-            guide = doc.of_compute(name, load_compute_driver(name))
-        else:
-            record = cluster_record(self.app.settings, name)
-            guide = doc.of_cluster(record, class_of_cluster(self.app.settings, record))
-        if parsed_args.formatter == 'json':
-            text = json.dumps(dataclasses.asdict(guide), indent=2, default=str)
-        else:
-            text = guide.render()
-        self.write(text)
 
 
 def compute_fields(driver: InstalledDriver) -> dict[str, Any]:

@@ -1,0 +1,86 @@
+"""Commands that show clusters: cluster list, show, why."""
+
+from __future__ import annotations
+
+import argparse
+
+from kiln.cli.arguments import (
+    CLUSTER,
+    TEXT_FORMAT,
+    KilnCommand,
+    KilnLister,
+    KilnShow,
+    Rows,
+    argument,
+)
+from kiln.cli.output.cluster_fields import BRIEF, chain_fields, cluster_details, cluster_fields
+from kiln.cli.output.views import fields, table
+from kiln.cli.site.stores import configured_site
+
+_ALL = (*BRIEF, 'id', 'generation', 'paused')
+
+
+class List(KilnLister):
+    """List the clusters of this site."""
+
+    arguments = (argument('--long', action='store_true', help='Show all columns.'),)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        with configured_site(self.app.settings, self.app.clock) as site:
+            rows = [cluster_fields(view) for view in site.clusters.list()]
+        everything = parsed_args.long or parsed_args.formatter != 'table'
+        return table(_ALL if everything else BRIEF, rows)
+
+
+class Show(KilnShow):
+    """Show a cluster, its groups and its newest operation."""
+
+    arguments = (CLUSTER,)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        with configured_site(self.app.settings, self.app.clock) as site:
+            shown = cluster_details(site.clusters.show(parsed_args.cluster))
+        if parsed_args.formatter == 'table':
+            shown['driver'] = '{name} {version} ({origin})'.format(**shown['driver'])
+            if shown['operation']:
+                shown['operation'] = '{kind} {state}'.format(**shown['operation'])
+            shown['groups'] = '\n'.join(
+                f'{group["name"]}: {group["count"]} desired'
+                + ''.join(f', {count} {state}' for state, count in group['nodes'].items())
+                for group in shown['groups']
+            )
+        return fields(shown)
+
+
+class Why(KilnCommand):
+    """Explain the state of a cluster, what kiln does next, and what you can do."""
+
+    arguments = (
+        CLUSTER,
+        argument('node', nargs='?', metavar='NODE', help='Only this node, by name or id.'),
+        TEXT_FORMAT,
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        from kiln.cluster_service.why import why
+
+        with configured_site(self.app.settings, self.app.clock) as site:
+            clusters = site.clusters
+            view = clusters.show(parsed_args.cluster)
+            node = None
+            if parsed_args.node is not None:
+                node = clusters.node(view.cluster.id, parsed_args.node)
+            worker = clusters.worker(view.cluster.id)
+        reasons = list(why(view, self.app.clock.time(), worker=worker, node=node))
+        data = [
+            {
+                'about': one.about,
+                'said': one.said,
+                'causes': chain_fields(one.cause),
+                'next': one.next,
+                'do': list(one.do),
+            }
+            for one in reasons
+        ]
+        text = '\n'.join(line for one in reasons for line in one.lines())
+        self.write_as(parsed_args.formatter, text=text, data=data)

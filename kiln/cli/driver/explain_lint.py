@@ -1,0 +1,114 @@
+"""The commands ``kiln driver explain`` and ``kiln driver lint``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kiln.cli.arguments import TEXT_FORMAT, KilnCommand, argument, pair
+from kiln.cli.driver.lookup import catalogue_of
+from kiln.cli.exit_codes import ExitCode, UsageError, code_of
+from kiln.clusters.exceptions import DriverSelectionError
+
+if TYPE_CHECKING:
+    from kiln.cluster_drivers.selection.request import Image, Request
+
+
+class Explain(KilnCommand):
+    """Explain step by step which cluster driver a cluster would get; create nothing.
+
+    The exit status is 2 if no driver can be chosen.
+    """
+
+    arguments = (
+        argument('--driver', metavar='NAME', help='Requested driver: NAME, NAME==1.2.*.'),
+        argument('--coe', help='What the cluster runs, such as kubernetes.'),
+        argument('--server-type', metavar='TYPE', help='What it runs on (default: vm).'),
+        argument('--template', metavar='NAME', help='A template in the store.'),
+        argument(
+            '--image',
+            metavar='ID',
+            help='An image of the backend; its properties are read from there.',
+        ),
+        argument(
+            '--property',
+            action='append',
+            type=pair,
+            default=[],
+            metavar='KEY=VALUE',
+            help='A property of the image, such as kiln_distro=ubuntu, instead of those in '
+            'the backend; repeatable.',
+        ),
+        TEXT_FORMAT,
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        from kiln.cluster_drivers.selection.matching import preferences_of
+        from kiln.cluster_drivers.selection.request import Request
+        from kiln.cluster_drivers.selection.selection import explain, resolve
+
+        asked = Request(
+            driver=parsed_args.driver, coe=parsed_args.coe, server_type=parsed_args.server_type
+        )
+        outcome: Any
+        try:
+            outcome = resolve(
+                asked,
+                records=catalogue_of(self.app.settings).records,
+                template=self._template(parsed_args.template),
+                image=self._image(parsed_args),
+                preferences=preferences_of(self.app.settings.clusters),
+            )
+            data = outcome.to_dict()
+        except DriverSelectionError as exc:
+            outcome = exc
+            data = {'error': exc.code, 'message': str(exc), 'steps': list(exc.steps)}
+            self.status = code_of(exc)
+        self.write_as(parsed_args.formatter, text='\n'.join(explain(outcome)), data=data)
+
+    def _image(self, args: argparse.Namespace) -> Image | None:
+        from kiln.cluster_drivers.selection.request import Image
+
+        if args.property:
+            return Image(id=args.image or 'of the command line', properties=dict(args.property))
+        if not args.image:
+            return None
+        with self.app.open_backend() as compute:
+            facts = compute.describe_image(args.image).result()
+        return Image(id=facts.id, name=facts.name, properties=facts.properties)
+
+    def _template(self, name: str | None) -> Request:
+        from kiln.cli.site.stores import configured_store
+        from kiln.cluster_drivers.selection.request import Request
+
+        if name is None:
+            return Request()
+        with configured_store(self.app.settings) as store:
+            found = store.templates.get(name)
+        kind = found.machine.server_type
+        return Request(driver=found.driver, coe=found.coe, server_type=kind and kind.value)
+
+
+class Lint(KilnCommand):
+    """Report all mistakes in the folder of a cluster driver, each with its place.
+
+    The exit status is 1 if there are mistakes.
+    """
+
+    arguments = (argument('path', metavar='PATH', help='The folder.'), TEXT_FORMAT)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        from kiln.cluster_drivers.discovery.lint import mistakes_in
+
+        folder = Path(parsed_args.path)
+        if not folder.is_dir():
+            raise UsageError(f'Cannot lint {folder}: it is not a directory.')
+        found = mistakes_in(folder)
+        self.write_as(
+            parsed_args.formatter,
+            text='\n'.join(map(str, found)) or f'{folder}: no mistakes.',
+            data=[dataclasses.asdict(one) for one in found],
+        )
+        self.status = ExitCode.UNFORESEEN if found else ExitCode.OK
