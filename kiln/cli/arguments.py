@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _Number = TypeVar('_Number', int, float)
 Rows = tuple[Sequence[str], Iterable[Any]]
 #: Adds arguments to the parser of a command.
-Adder = Callable[[argparse.ArgumentParser], object]
+Adder = Callable[[argparse._ActionsContainer], object]
 _UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
 
 
@@ -155,6 +155,27 @@ def json_or_text(text: str) -> Any:
 def argument(*names: str, **how: Any) -> Adder:
     """Return an adder of one argument; takes what ``ArgumentParser.add_argument`` takes."""
     return lambda parser: parser.add_argument(*names, **how)
+
+
+def flag(name: str, text: str) -> Adder:
+    """Return an adder of an option without a value."""
+    return argument(name, action='store_true', help=text)
+
+
+def repeated(name: str, metavar: str, text: str, **how: Any) -> Adder:
+    """Return an adder of an option that can be repeated; its values are a list."""
+    return argument(name, action='append', default=[], metavar=metavar, help=text, **how)
+
+
+def group(title: str, *adders: Adder) -> Adder:
+    """Return an adder of arguments that the help shows under a title."""
+
+    def add_all(parser: argparse._ActionsContainer) -> None:
+        shown = parser.add_argument_group(title)
+        for add in adders:
+            add(shown)
+
+    return add_all
 
 
 _BY_NAME_OR_ID = {

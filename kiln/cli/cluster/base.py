@@ -8,7 +8,7 @@ import json
 from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kiln.cli.arguments import CLUSTER, TEXT_FORMAT, Adder, KilnCommand, argument, seconds
+from kiln.cli.arguments import CLUSTER, TEXT_FORMAT, Adder, KilnCommand, argument, flag, seconds
 from kiln.cli.cluster.following import Entered, Follower
 from kiln.cli.exit_codes import ExitCode, UsageError, code_for
 from kiln.cli.output.cluster_fields import operation_fields
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from kiln.cluster_service.site import Site
 
 
-HARD = argument('--hard', action='store_true', help='Power-cycle instead of a clean reboot.')
-NO_WAIT = argument(
-    '--no-wait', action='store_true', help='Submit the operation, and leave it to a conductor.'
-)
+PLAN = flag('--plan', 'Show the plan, and stop.')
+YES = flag('--yes', 'Confirm removals without a question.')
+ROLLBACK = flag('--rollback', 'If the operation fails, roll the cluster back to its former state.')
+HARD = flag('--hard', 'Power-cycle instead of a clean reboot.')
+NO_WAIT = flag('--no-wait', 'Submit the operation, and leave it to a conductor.')
 DEADLINE = argument(
     '--timeout',
     type=seconds,
@@ -116,18 +117,10 @@ class Changing(Working):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments of all these commands after those of each."""
         parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add('--plan', action='store_true', help='Show the plan, and stop.')
-        add('--yes', action='store_true', help='Confirm removals without a question.')
-        NO_WAIT(parser)
-        DEADLINE(parser)
-        if self.goes_back:
-            add(
-                '--rollback',
-                action='store_true',
-                help='If the operation fails, roll the cluster back to its former state.',
-            )
-        TEXT_FORMAT(parser)
+        adders = (PLAN, YES, NO_WAIT, DEADLINE, ROLLBACK, TEXT_FORMAT)
+        for add in adders:
+            if add is not ROLLBACK or self.goes_back:
+                add(parser)
         return parser
 
     def change(self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:

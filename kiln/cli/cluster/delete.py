@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.arguments import argument
+from kiln.cli.arguments import flag
 from kiln.cli.cluster.base import ChangingCluster
 from kiln.cli.cluster.following import Entered
 from kiln.cluster_service import requests
@@ -26,10 +26,9 @@ class Delete(ChangingCluster):
 
     requested = requests.Delete
     arguments = (
-        argument(
+        flag(
             '--force',
-            action='store_true',
-            help='Do not drain nodes, and abandon what cannot be deleted; confirmed by typing the '
+            'Do not drain nodes, and abandon what cannot be deleted; confirmed by typing the '
             'name of the cluster, or by --yes.',
         ),
     )

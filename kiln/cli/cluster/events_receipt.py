@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kiln.cli.arguments import CLUSTER, TEXT_FORMAT, KilnCommand, argument
+from kiln.cli.arguments import CLUSTER, TEXT_FORMAT, KilnCommand, argument, flag
 from kiln.cli.output.cluster_fields import event_fields, receipt_fields
 from kiln.cli.output.views import moment
 from kiln.cli.site.stores import configured_site
@@ -39,7 +39,7 @@ class Events(KilnCommand):
         argument(
             'cluster', nargs='?', metavar='CLUSTER', help='Name or id (default: all clusters).'
         ),
-        argument('--follow', action='store_true', help='Keep printing new events.'),
+        flag('--follow', 'Keep printing new events.'),
         argument(
             '--after',
             type=_number,

@@ -12,6 +12,7 @@ from kiln.cli.arguments import (
     KilnShow,
     Rows,
     argument,
+    flag,
 )
 from kiln.cli.output.cluster_fields import BRIEF, chain_fields, cluster_details, cluster_fields
 from kiln.cli.output.views import fields, table
@@ -23,7 +24,7 @@ _ALL = (*BRIEF, 'id', 'generation', 'paused')
 class List(KilnLister):
     """List the clusters of this site."""
 
-    arguments = (argument('--long', action='store_true', help='Show all columns.'),)
+    arguments = (flag('--long', 'Show all columns.'),)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with configured_site(self.app.settings, self.app.clock) as site:

@@ -13,6 +13,7 @@ from kiln.cli.arguments import (
     KilnShow,
     Rows,
     argument,
+    flag,
 )
 from kiln.cli.cluster.base import HARD, ChangingCluster
 from kiln.cli.output.cluster_fields import NODE_BRIEF, node_fields
@@ -34,7 +35,7 @@ class List(KilnLister):
     arguments = (
         CLUSTER,
         argument('--group', metavar='NAME', help='Only nodes of this group.'),
-        argument('--long', action='store_true', help='Show all columns.'),
+        flag('--long', 'Show all columns.'),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kiln.cli.arguments import argument, json_or_text, pair
+from kiln.cli.arguments import argument, json_or_text, pair, repeated
 from kiln.cli.cluster.base import ChangingCluster
 from kiln.cluster_service import requests
 
@@ -55,21 +55,13 @@ class Upgrade(ChangingCluster):
         argument(
             '--flavor', metavar='NAME', help='New flavor, for groups without counts of flavors.'
         ),
-        argument(
+        repeated(
             '--parameter',
+            'NAME=VALUE',
+            'Parameter of the cluster driver, as JSON or as plain text; can be repeated.',
             type=pair,
-            action='append',
-            default=[],
-            metavar='NAME=VALUE',
-            help='Parameter of the cluster driver, as JSON or as plain text; can be repeated.',
         ),
-        argument(
-            '--group',
-            action='append',
-            default=[],
-            metavar='NAME',
-            help='Only nodes of this group; can be repeated (default: all).',
-        ),
+        repeated('--group', 'NAME', 'Only nodes of this group; can be repeated (default: all).'),
     )
 
     def request(self, args: argparse.Namespace) -> requests.Request:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kiln.cli.arguments import KilnCommand, argument
+from kiln.cli.arguments import KilnCommand, argument, flag
 from kiln.cli.cluster.base import Changing
 from kiln.cli.cluster.cluster_file import read_page
 from kiln.cli.cluster.following import Entered
@@ -37,10 +37,9 @@ class Up(Changing):
 
     arguments = (
         argument('file', metavar='FILE', help='YAML file, or - for standard input.'),
-        argument(
+        flag(
             '--detailed-exitcode',
-            action='store_true',
-            help='With --plan: exit with 10 if something would change, else with 0.',
+            'With --plan: exit with 10 if something would change, else with 0.',
         ),
     )
 

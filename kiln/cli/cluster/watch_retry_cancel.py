@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kiln.cli.arguments import CLUSTER, argument
+from kiln.cli.arguments import CLUSTER, flag
 from kiln.cli.cluster.base import DEADLINE, NO_WAIT, Working
 from kiln.cli.cluster.following import Entered
 from kiln.cli.output.operation_progress import goal_of_view
@@ -58,11 +58,7 @@ class Cancel(Working):
 
     arguments = (
         CLUSTER,
-        argument(
-            '--no-wait',
-            action='store_true',
-            help='Return without waiting until they have stopped.',
-        ),
+        flag('--no-wait', 'Return without waiting until they have stopped.'),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

@@ -7,49 +7,35 @@ import contextlib
 from collections.abc import Iterator
 
 from kiln.cli.app import KilnApp
-from kiln.cli.arguments import KilnCommand, KilnLister, Rows
+from kiln.cli.arguments import KilnCommand, KilnLister, Rows, argument, flag
 from kiln.cli.exit_codes import UsageError
-from kiln.cli.output.views import cells, moment
+from kiln.cli.output.views import moment, table
 from kiln.compute_drivers.authoring.machine_pool import EnrolledMachine, MachinePool
 
 _BRIEF = ('name', 'standing', 'type', 'zone', 'amphora_name', 'phase', 'reason')
+MACHINE = argument('machine', metavar='MACHINE', help='Name of a machine of the pool.')
 _ALL = (*_BRIEF, 'until', 'addresses', 'flavors', 'amphora_id', 'enrolled')
 
 
 class List(KilnLister):
     """List the machines of the pool, their amphorae, and why a machine is not free."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--long', action='store_true', help='Show all columns.')
-        return parser
+    arguments = (flag('--long', 'Show all columns.'),)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with _pool(self.app) as pool:
             rows = [_fields(machine) for machine in pool.machines()]
         everything = parsed_args.long or parsed_args.formatter != 'table'
-        columns = _ALL if everything else _BRIEF
-        return columns, [cells([row[column] for column in columns]) for row in rows]
+        return table(_ALL if everything else _BRIEF, rows)
 
 
-class _OnMachine(KilnCommand):
-    """A command on one machine."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument('machine', metavar='MACHINE', help='Name of a machine of the pool.')
-        return parser
-
-
-class Maintain(_OnMachine):
+class Maintain(KilnCommand):
     """Put a machine into maintenance: it is not claimed, not probed and runs no command."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            'reason', metavar='REASON', help="Reason, shown by 'kiln appliance list'."
-        )
-        return parser
+    arguments = (
+        MACHINE,
+        argument('reason', metavar='REASON', help="Reason, shown by 'kiln appliance list'."),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         if not parsed_args.reason.strip():
@@ -59,8 +45,10 @@ class Maintain(_OnMachine):
         self.app.say(f'Machine {parsed_args.machine} is in maintenance.')
 
 
-class Return(_OnMachine):
+class Return(KilnCommand):
     """Take a machine out of maintenance."""
+
+    arguments = (MACHINE,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with _pool(self.app) as pool:
@@ -68,8 +56,10 @@ class Return(_OnMachine):
         self.app.say(f'Machine {parsed_args.machine} is out of maintenance.')
 
 
-class Release(_OnMachine):
+class Release(KilnCommand):
     """Return a machine that was wiped by hand to the pool, and end its quarantine."""
+
+    arguments = (MACHINE,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with _pool(self.app) as pool:

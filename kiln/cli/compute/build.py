@@ -6,7 +6,17 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.arguments import TIMEOUT, KilnLister, Rows, argument, gather, pair, read_file, whole
+from kiln.cli.arguments import (
+    TIMEOUT,
+    KilnLister,
+    Rows,
+    argument,
+    gather,
+    pair,
+    read_file,
+    repeated,
+    whole,
+)
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.output.fleet_progress import Tally, tally
 from kiln.cli.output.views import cells
@@ -62,35 +72,24 @@ class Build(KilnLister):
         argument('--type', choices=_TYPES, default='vm', help='Kind of machine (default: vm).'),
         argument('--flavor', help='Name of the flavor.'),
         argument('--image', metavar='ID', help='Id of the image.'),
-        argument('--key', action='append', metavar='KEY', help='SSH key; can be repeated.'),
-        argument(
-            '--sec-group',
-            action='append',
-            metavar='GROUP',
-            help='Security group; can be repeated.',
-        ),
-        argument(
-            '--network', action='append', metavar='ID', help='Id of a network; can be repeated.'
-        ),
-        argument('--port', action='append', metavar='ID', help='Id of a port; can be repeated.'),
+        repeated('--key', 'KEY', 'SSH key; can be repeated.'),
+        repeated('--sec-group', 'GROUP', 'Security group; can be repeated.'),
+        repeated('--network', 'ID', 'Id of a network; can be repeated.'),
+        repeated('--port', 'ID', 'Id of a port; can be repeated.'),
         argument('--zone', help='Availability zone.'),
         argument('--server-group', metavar='ID', help='Id of the server group.'),
-        argument(
+        repeated(
             '--file',
-            action='append',
-            default=[],
-            metavar='PATH=LOCALFILE[:MODE[:OWNER]]',
-            help='Write a file at the first boot, such as /etc/app.key=app.key:0600:app; '
+            'PATH=LOCALFILE[:MODE[:OWNER]]',
+            'Write a file at the first boot, such as /etc/app.key=app.key:0600:app; '
             'can be repeated.',
         ),
         argument('--user-data', metavar='FILE', help='File with the user data.'),
-        argument(
+        repeated(
             '--metadata',
-            action='append',
+            'KEY=VALUE',
+            'Metadata of the amphora, not for secrets; can be repeated.',
             type=pair,
-            default=[],
-            metavar='KEY=VALUE',
-            help='Metadata of the amphora, not for secrets; can be repeated.',
         ),
         argument(
             '--count',
@@ -169,10 +168,10 @@ def _arguments(args: argparse.Namespace, limits: Limits) -> dict[str, Any]:
         'amphora_type': args.type,
         'amphora_flavor': args.flavor,
         'image_id': args.image,
-        'keys': args.key,
-        'sec_groups': args.sec_group,
-        'network_ids': args.network,
-        'port_ids': args.port,
+        'keys': args.key or None,
+        'sec_groups': args.sec_group or None,
+        'network_ids': args.network or None,
+        'port_ids': args.port or None,
         'config_drive_files': dict(_file(text, limits.max_file_bytes) for text in args.file),
         'user_data': user_data,
         'availability_zone': args.zone,

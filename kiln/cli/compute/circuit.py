@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kiln.cli.app import KilnApp
-from kiln.cli.arguments import KilnCommand, KilnLister, Rows
+from kiln.cli.arguments import KilnCommand, KilnLister, Rows, argument
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.output.views import cells
 
@@ -35,13 +35,11 @@ class _Change(KilnCommand):
     """Changes a circuit for all processes that share it."""
 
     opens: bool
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments = (
+        argument(
             'circuit', metavar='NAME', help="Name of a circuit, such as 'build' or 'east/build'."
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         verb = 'open' if self.opens else 'close'

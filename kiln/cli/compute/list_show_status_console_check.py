@@ -15,6 +15,7 @@ from kiln.cli.arguments import (
     Rows,
     argument,
     find,
+    flag,
 )
 from kiln.cli.exit_codes import ExitCode
 from kiln.cli.output.views import BRIEF, COLUMNS, amphora_fields, fields, status_fields, table
@@ -30,7 +31,7 @@ class List(KilnLister):
         argument(
             '--owner', help='List the amphorae with this owner tag instead of the configured one.'
         ),
-        argument('--long', action='store_true', help='Print all columns.'),
+        flag('--long', 'Print all columns.'),
         TIMEOUT,
     )
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kiln.cli.arguments import KilnLister, Rows, read_file, seconds
-from kiln.cli.exit_codes import UsageError, code_of_all
-from kiln.cli.output.views import age, cells, moment
+from kiln.cli.arguments import KilnLister, Rows, argument, flag, read_file, seconds
+from kiln.cli.exit_codes import UsageError
+from kiln.cli.output.views import age, moment, table
 from kiln.cli.site.stores import belongings
 from kiln.compute.orphans import Rules, Suspect, find_orphans, is_orphan, remove, take_look
 from kiln.exceptions import AmphoraComputeError
@@ -20,6 +20,7 @@ from kiln.exceptions import AmphoraComputeError
 if TYPE_CHECKING:
     from kiln.compute.facade import Compute
 
+_COLUMNS = ('kind', 'id', 'name', 'age', 'reason', 'sightings', 'first_seen', 'verdict')
 _MAX_FILE = 64 * 1024 * 1024
 
 
@@ -81,67 +82,54 @@ class Orphans(KilnLister):
     between the two sightings.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add(
-            '--delete',
-            action='store_true',
-            help='Delete the orphans instead of only listing them.',
-        )
-        add(
+    arguments = (
+        flag('--delete', 'Delete the orphans instead of only listing them.'),
+        argument(
             '--grace',
             type=seconds,
             default=900.0,
             metavar='SECONDS',
             help='Time between the two sightings, and the minimum age (default: 900).',
-        )
-        add(
+        ),
+        argument(
             '--known',
             metavar='FILE',
             help='File with the ids or build keys of the needed amphorae, one per line; read '
             'again for each sighting.',
-        )
-        add('--errors', action='store_true', help='Count amphorae in ERROR as orphans, too.')
-        add(
+        ),
+        flag('--errors', 'Count amphorae in ERROR as orphans, too.'),
+        argument(
             '--state',
             metavar='FILE',
             help='Keep the sightings in this file and look only once, for runs by cron.',
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with self.app.open_backend() as compute:
             suspects = self._sightings(compute, parsed_args)
-            failures: dict[int, AmphoraComputeError] = {}
-            verdicts = []
-            for number, suspect in enumerate(suspects):
+            failures, verdicts = [], []
+            for suspect in suspects:
                 try:
                     verdicts.append(self._judge(compute, suspect, parsed_args))
                 except AmphoraComputeError as exc:
-                    failures[number] = exc
+                    failures.append(exc)
                     verdicts.append('failed')
-        for error in failures.values():
-            self.app.complain(error)
-        self.status = code_of_all(failures.values(), len(suspects))
-        columns = (
-            'kind', 'id', 'name', 'age', 'reason', 'sightings', 'first_seen', 'verdict',
-        )  # fmt: skip
-        return columns, [
-            cells(
-                [
-                    one.kind,
-                    one.id,
-                    one.name,
-                    age(one.age_s()),
-                    one.reason,
-                    one.sightings,
-                    moment(one.first_seen),
-                    verdict,
-                ]
-            )
+        self.settle(failures, len(suspects))
+        rows = [
+            {
+                'kind': one.kind,
+                'id': one.id,
+                'name': one.name,
+                'age': age(one.age_s()),
+                'reason': one.reason,
+                'sightings': one.sightings,
+                'first_seen': moment(one.first_seen),
+                'verdict': verdict,
+            }
             for one, verdict in zip(suspects, verdicts, strict=True)
         ]
+        return table(_COLUMNS, rows)
 
     def _sightings(self, compute: Compute, args: argparse.Namespace) -> list[Suspect]:
         owner = compute.driver.owner

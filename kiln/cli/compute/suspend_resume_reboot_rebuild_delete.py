@@ -14,6 +14,7 @@ from kiln.cli.arguments import (
     Rows,
     argument,
     find_all,
+    flag,
     outcome,
 )
 from kiln.cli.output.fleet_progress import tally
@@ -31,10 +32,8 @@ class Act(KilnLister):
 
     arguments: ClassVar[Sequence[Adder]] = (
         AMPHORAE,
-        argument(
-            '--wait',
-            action='store_true',
-            help='Return when the backend has done it, not when it has accepted the request.',
+        flag(
+            '--wait', 'Return when the backend has done it, not when it has accepted the request.'
         ),
         TIMEOUT,
     )
@@ -123,9 +122,7 @@ class Reboot(Act):
 
     verb, agreed, done = 'reboot', 'rebooting', 'active'
     keywords = ('hard',)
-    arguments = (
-        argument('--hard', action='store_true', help='Power-cycle instead of a clean reboot.'),
-    )
+    arguments = (flag('--hard', 'Power-cycle instead of a clean reboot.'),)
 
 
 class Rebuild(Act):

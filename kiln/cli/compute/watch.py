@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.arguments import TEXT_FORMAT, KilnCommand, find, seconds
+from kiln.cli.arguments import TEXT_FORMAT, KilnCommand, argument, find, seconds
 from kiln.cli.output.views import moment
 from kiln.clock import Deadline
 from kiln.exceptions import InstanceNotFoundError, OperationTimeout
@@ -82,22 +82,22 @@ class Watch(KilnCommand):
     are gone or in the state of --until, or with Ctrl-C.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add('amphorae', nargs='*', metavar='NAME_OR_ID', help='Amphorae to follow (default: all).')
-        add(
+    arguments = (
+        argument(
+            'amphorae', nargs='*', metavar='NAME_OR_ID', help='Amphorae to follow (default: all).'
+        ),
+        argument(
             '--until',
             choices=[state.value for state in State if state is not State.UNKNOWN],
             metavar='STATE',
             help='End when all named amphorae are in this state.',
-        )
-        add(
+        ),
+        argument(
             '--interval', type=seconds, default=1.0, help='Seconds between two polls (default: 1).'
-        )
-        add('--timeout', type=seconds, help='End with an error after this many seconds.')
-        TEXT_FORMAT(parser)
-        return parser
+        ),
+        argument('--timeout', type=seconds, help='End with an error after this many seconds.'),
+        TEXT_FORMAT,
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with self.app.open_backend() as compute:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kiln.cli.arguments import KilnCommand, seconds, whole
+from kiln.cli.arguments import KilnCommand, argument, flag, seconds, whole
 from kiln.cli.demo.stage import Stage
 from kiln.cli.exit_codes import ExitCode
 
@@ -16,32 +16,28 @@ class Demo(KilnCommand):
     breaks instead.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        add = parser.add_argument
-        add(
+    arguments = (
+        argument(
             '--swarm',
             metavar='URL',
             help='Run a real Docker Swarm on the Docker Engine at this URL, such as '
             'unix:///var/run/docker.sock.',
-        )
-        add(
-            '--compute', action='store_true', help='Show a fleet of machines instead of a cluster.'
-        )
-        add(
+        ),
+        flag('--compute', 'Show a fleet of machines instead of a cluster.'),
+        argument(
             '--fleet',
             type=whole,
             default=50,
             help='With --compute: number of machines (default: 50).',
-        )
-        add(
+        ),
+        argument(
             '--pace',
             type=seconds,
             default=1.0,
             metavar='FACTOR',
             help='Multiply the delays of the cloud; 0.2 is five times as fast.',
-        )
-        return parser
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         stage = Stage(self.app.stdout, self.app.clock)

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.arguments import KilnLister, Rows, argument
+from kiln.cli.arguments import KilnLister, Rows, argument, flag
 from kiln.cli.driver.lookup import (
     BROKEN,
     DRIVER_OR_ALL,
@@ -50,11 +50,7 @@ class Check(KilnLister):
             help='Keep the digests of the cluster drivers in this file, and report drivers that '
             'have changed since the last run without a new version.',
         ),
-        argument(
-            '--clusters',
-            action='store_true',
-            help='Also report clusters whose driver is gone or has changed.',
-        ),
+        flag('--clusters', 'Also report clusters whose driver is gone or has changed.'),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:

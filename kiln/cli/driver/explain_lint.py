@@ -7,7 +7,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.arguments import TEXT_FORMAT, KilnCommand, argument, pair
+from kiln.cli.arguments import TEXT_FORMAT, KilnCommand, argument, pair, repeated
 from kiln.cli.driver.lookup import catalogue_of
 from kiln.cli.exit_codes import ExitCode, UsageError, code_of
 from kiln.clusters.exceptions import DriverSelectionError
@@ -32,14 +32,12 @@ class Explain(KilnCommand):
             metavar='ID',
             help='An image of the backend; its properties are read from there.',
         ),
-        argument(
+        repeated(
             '--property',
-            action='append',
-            type=pair,
-            default=[],
-            metavar='KEY=VALUE',
-            help='A property of the image, such as kiln_distro=ubuntu, instead of those in '
+            'KEY=VALUE',
+            'A property of the image, such as kiln_distro=ubuntu, instead of those in '
             'the backend; repeatable.',
+            type=pair,
         ),
         TEXT_FORMAT,
     )

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from kiln.cli.arguments import Adder, KilnLister, Rows, argument
+from kiln.cli.arguments import Adder, KilnLister, Rows, argument, flag
 from kiln.cli.driver.lookup import DRIVER, KIND, KINDS, class_of_cluster, cluster_record
 from kiln.cli.exit_codes import UsageError
 from kiln.models import AmphoraType
@@ -76,7 +76,7 @@ class Fork(KilnLister):
             metavar='VERSION',
             help='Version of the copy (default: 1.0.0).',
         ),
-        argument('--templates', action='store_true', help='Copy only the templates.'),
+        flag('--templates', 'Copy only the templates.'),
         _output('the copy'),
     )
 

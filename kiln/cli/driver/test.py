@@ -12,8 +12,11 @@ from kiln.cli.arguments import (
     TEXT_FORMAT,
     KilnCommand,
     argument,
+    flag,
+    group,
     json_or_text,
     pair,
+    repeated,
     seconds,
     whole,
 )
@@ -33,57 +36,45 @@ if TYPE_CHECKING:
     Progress = Callable[[BehaviourResult], None] | None
 
 
-def _add_compute(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group('compute drivers').add_argument
-    add('--guarded', action='store_true', help='Test it behind all of its guards.')
-    add(
+_COMPUTE = group(
+    'compute drivers',
+    flag('--guarded', 'Test it behind all of its guards.'),
+    repeated(
         '--build',
-        action='append',
-        type=pair,
-        default=[],
-        metavar='ARGUMENT=VALUE',
-        help='Argument that each build needs, such as amphora_flavor=small or '
+        'ARGUMENT=VALUE',
+        'Argument that each build needs, such as amphora_flavor=small or '
         'network_ids=NET1,NET2; can be repeated.',
-    )
-    add('--port', action='append', default=[], metavar='ID', help='Id of a port for the tests.')
-    add(
-        '--network',
-        action='append',
-        default=[],
-        metavar='ID',
-        help='Id of a network for the tests.',
-    )
-    add(
+        type=pair,
+    ),
+    repeated('--port', 'ID', 'Id of a port for the tests.'),
+    repeated('--network', 'ID', 'Id of a network for the tests.'),
+    argument(
         '--timeout',
         type=seconds,
         default=600.0,
         metavar='SECONDS',
         help='Time within which a change must take effect (default: 600).',
-    )
-
-
-def _add_cluster(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group('cluster drivers').add_argument
-    add(
+    ),
+)
+_CLUSTER = group(
+    'cluster drivers',
+    repeated(
         '--parameter',
-        action='append',
+        'NAME=VALUE',
+        'Value of a parameter that needs a certain value, as JSON or as text; can be repeated.',
         type=pair,
-        default=[],
-        metavar='NAME=VALUE',
-        help='Value of a parameter that needs a certain value, as JSON or as text; can be '
-        'repeated.',
-    )
-    add(
+    ),
+    flag(
         '--thorough',
-        action='store_true',
-        help='Kill the working process at every commit of each operation, not only at some.',
-    )
-    add(
+        'Kill the working process at every commit of each operation, not only at some.',
+    ),
+    argument(
         '--crashes',
         type=whole,
         metavar='COUNT',
         help='Number of processes to kill at random moments in addition (default: a few).',
-    )
+    ),
+)
 
 
 class Test(KilnCommand):
@@ -108,8 +99,8 @@ class Test(KilnCommand):
             metavar='PATTERN',
             help='Only behaviours with this name or subject, with wildcards; can be repeated.',
         ),
-        _add_compute,
-        _add_cluster,
+        _COMPUTE,
+        _CLUSTER,
         TEXT_FORMAT,
     )
 
@@ -183,11 +174,8 @@ class Test(KilnCommand):
             return name
         from kiln.cluster_drivers.selection.selection import pin_of
 
-        catalogue, record = (
-            catalogue_of(self.app.settings),
-            cluster_record(self.app.settings, name),
-        )
-        loaded = catalogue.load_pinned(pin_of(record))
+        record = cluster_record(self.app.settings, name)
+        loaded = catalogue_of(self.app.settings).load_pinned(pin_of(record))
         folder, driver_class = loaded.folder, loaded.driver_class
         if folder and any((folder / file).is_file() for file in ('driver.yaml', 'driver.py')):
             return str(folder)

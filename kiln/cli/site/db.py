@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kiln.cli.arguments import KilnCommand, KilnShow, Rows, argument, span
+from kiln.cli.arguments import KilnCommand, KilnShow, Rows, argument, flag, span
 from kiln.cli.exit_codes import ExitCode
 from kiln.cli.output.views import fields, moment
 from kiln.cli.site.stores import configured_database
@@ -110,11 +110,7 @@ class RotateKey(_OnDatabase):
     """
 
     arguments = (
-        argument(
-            '--prepare',
-            action='store_true',
-            help='Only add the next key to the key file, so that it can be copied.',
-        ),
+        flag('--prepare', 'Only add the next key to the key file, so that it can be copied.'),
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

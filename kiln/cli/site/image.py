@@ -9,7 +9,16 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.arguments import TEXT_FORMAT, KilnCommand, KilnLister, KilnShow, Rows, argument, span
+from kiln.cli.arguments import (
+    TEXT_FORMAT,
+    KilnCommand,
+    KilnLister,
+    KilnShow,
+    Rows,
+    argument,
+    flag,
+    span,
+)
 from kiln.cli.driver.lookup import catalogue_of
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.output.views import cells, fields, moment
@@ -95,7 +104,7 @@ class Build(_OnImages):
             help='Use an image of the recipe that is not older than this, such as 7d, even if '
             'the archives have changed since.',
         ),
-        argument('--force', action='store_true', help='Build even if it was built already.'),
+        flag('--force', 'Build even if it was built already.'),
         TEXT_FORMAT,
     )
 
