@@ -17,11 +17,15 @@ from cliff.show import ShowOne
 from kiln.cli.exit_codes import ExitCode, UsageError, code_of_all
 from kiln.exceptions import AmphoraComputeError, InstanceNotFoundError
 
+_T = TypeVar('_T')
 if TYPE_CHECKING:
     from kiln.cli.app import KilnApp
     from kiln.compute.facade import Compute
     from kiln.models import Amphora
     from kiln.wrappers.operations.operation import Operation
+
+    #: An operation, or the error with which it was refused.
+    Started = Operation[_T] | AmphoraComputeError
 
 _Number = TypeVar('_Number', int, float)
 Rows = tuple[Sequence[str], Iterable[Any]]
@@ -240,24 +244,33 @@ def find_all(
     compute: Compute, words: Sequence[str], timeout: float | None = None
 ) -> Mapping[str, Amphora | AmphoraComputeError]:
     """Return for each word the amphora with this id or name, or the error of the search."""
-    found = gather({word: _ask(compute, timeout, amphora_id=word) for word in words})
+    found = gather(
+        {word: attempt(compute.get_amphora, amphora_id=word, timeout=timeout) for word in words}
+    )
     # Again all at once: only the words that are not ids are searched as names.
     by_name = {
-        word: _ask(compute, timeout, amphora_name=word)
+        word: attempt(compute.get_amphora, amphora_name=word, timeout=timeout)
         for word, answer in found.items()
         if isinstance(answer, InstanceNotFoundError)
     }
     return {**found, **gather(by_name)}
 
 
-def gather(
-    asked: Mapping[str, Operation[Any] | AmphoraComputeError],
-) -> dict[str, Any]:
+def attempt(start: Callable[..., Operation[_T]], *what: Any, **how: Any) -> Started[_T]:
+    """Start an operation; return it, or the error with which it was refused."""
+    try:
+        return start(*what, **how)
+    # A full queue or an open circuit; reported for each amphora, like other errors.
+    except AmphoraComputeError as exc:
+        return exc
+
+
+def gather(started: Mapping[str, Started[Any]]) -> dict[str, Any]:
     """Wait for operations, and return the result or error of each."""
-    return {key: outcome(operation) for key, operation in asked.items()}
+    return {key: outcome(operation) for key, operation in started.items()}
 
 
-def outcome(operation: Operation[Any] | AmphoraComputeError) -> Any:
+def outcome(operation: Started[Any]) -> Any:
     """Wait for an operation, and return its result or its error."""
     if isinstance(operation, AmphoraComputeError):
         return operation
@@ -266,13 +279,3 @@ def outcome(operation: Operation[Any] | AmphoraComputeError) -> Any:
         # A defect of kiln, reported like any other exception.
         raise error
     return error or operation.result()
-
-
-def _ask(
-    compute: Compute, timeout: float | None, **subject: str
-) -> Operation[Amphora] | AmphoraComputeError:
-    try:
-        return compute.get_amphora(**subject, timeout=timeout)
-    # A full queue or an open circuit; reported for each amphora, like other errors.
-    except AmphoraComputeError as exc:
-        return exc

@@ -11,6 +11,7 @@ from kiln.cli.arguments import (
     KilnLister,
     Rows,
     argument,
+    attempt,
     gather,
     pair,
     read_file,
@@ -27,6 +28,7 @@ from kiln.wrappers.operations.operation import Operation, Priority
 from kiln.wrappers.watcher.probe import parse_probe
 
 if TYPE_CHECKING:
+    from kiln.cli.arguments import Started
     from kiln.compute.facade import Compute
     from kiln.models import Limits
 
@@ -121,8 +123,6 @@ class Build(KilnLister):
                 for label, named in wanted.items()
             }
             try:
-                for name, operation in operations.items():
-                    _tell_end(progress, name, operation, goal)
                 results = gather(operations)
                 # A result can arrive before its callback has run.
                 for name, result in results.items():
@@ -206,44 +206,31 @@ def _file(text: str, max_bytes: int) -> tuple[str, Any]:
 
 def _start(
     compute: Compute, label: str, arguments: Mapping[str, Any], progress: Tally
-) -> Operation[str] | AmphoraComputeError:
+) -> Started[str]:
     def seen(status: ComputeStatus) -> None:
         progress.set(label, status.state.value)
 
     progress.set(label, 'queued')
-    try:
-        return compute.build(on_status=seen, **arguments)
-    except InvalidRequest:
+    started = attempt(compute.build, on_status=seen, **arguments)
+    if isinstance(started, InvalidRequest):
         # A request that is invalid for one amphora is invalid for all.
-        raise
-    except AmphoraComputeError as exc:
-        return exc
-
-
-def _tell_end(
-    progress: Tally, name: str, operation: Operation[str] | AmphoraComputeError, goal: Until
-) -> None:
-    if isinstance(operation, AmphoraComputeError):
-        progress.end(name, _end(operation, goal))
-        return
-    operation.add_done_callback(lambda done: progress.end(name, _end(done.exception(), goal)))
+        raise started
+    if isinstance(started, Operation):
+        goal = arguments['until']
+        started.add_done_callback(lambda one: progress.end(label, _end(one.exception(), goal)))
+    return started
 
 
 def _end(result: str | BaseException | None, goal: Until) -> str:
     return 'failed' if isinstance(result, BaseException) else goal.value
 
 
-def _built(operation: Operation[str] | AmphoraComputeError) -> bool:
-    if isinstance(operation, AmphoraComputeError) or not operation.done():
-        return False
-    return operation.exception() is None
+def _built(started: Started[str]) -> bool:
+    return isinstance(started, Operation) and started.done() and started.exception() is None
 
 
 def _row(
-    label: str,
-    started: Operation[str] | AmphoraComputeError,
-    result: str | AmphoraComputeError,
-    goal: Until,
+    label: str, started: Started[str], result: str | AmphoraComputeError, goal: Until
 ) -> Sequence[Any]:
     name = started.subject if isinstance(started, Operation) else label
     if isinstance(result, AmphoraComputeError):

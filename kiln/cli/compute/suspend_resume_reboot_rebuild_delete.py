@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from kiln.cli.arguments import (
     AMPHORAE,
@@ -13,6 +13,7 @@ from kiln.cli.arguments import (
     KilnLister,
     Rows,
     argument,
+    attempt,
     find_all,
     flag,
     outcome,
@@ -22,6 +23,7 @@ from kiln.cli.output.views import cells
 from kiln.exceptions import AmphoraComputeError
 
 if TYPE_CHECKING:
+    from kiln.cli.arguments import Started
     from kiln.compute.facade import Compute
     from kiln.models import Amphora
     from kiln.wrappers.operations.operation import Operation
@@ -47,6 +49,8 @@ class Act(KilnLister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         words = list(dict.fromkeys(parsed_args.amphorae))
+        result = self.done if parsed_args.wait else self.agreed
+        errors: dict[str, AmphoraComputeError | None] = {}
         with (
             self.app.open_backend() as compute,
             tally(self.app, len(words), parsed_args.formatter) as progress,
@@ -55,54 +59,31 @@ class Act(KilnLister):
             for word in words:
                 progress.set(word, 'waiting')
             started = {
-                word: self._try(compute, amphora, parsed_args) for word, amphora in found.items()
+                word: self._start(compute, amphora, parsed_args) for word, amphora in found.items()
             }
-            failed = {}
             for word, operation in started.items():
-                error = outcome(operation)
-                if error is not None:
-                    failed[word] = error
-                progress.end(word, 'failed' if error else self._word(parsed_args))
-        self.settle(failed.values(), len(words))
-        return self._rows(found, failed, self._word(parsed_args))
+                errors[word] = error = outcome(operation)
+                progress.end(word, 'failed' if error else result)
+        self.settle([error for error in errors.values() if error], len(words))
+        return ('id', 'name', 'result', 'error'), [
+            cells(
+                [*_names(word, found[word]), 'failed' if error else result, error and error.code]
+            )
+            for word, error in errors.items()
+        ]
 
-    def _try(
-        self,
-        compute: Compute,
-        amphora: Amphora | AmphoraComputeError,
-        parsed_args: argparse.Namespace,
-    ) -> Operation[None] | AmphoraComputeError:
+    def _start(
+        self, compute: Compute, amphora: Amphora | AmphoraComputeError, args: argparse.Namespace
+    ) -> Started[None]:
         if isinstance(amphora, AmphoraComputeError):
             return amphora
         start: Callable[..., Operation[None]] = getattr(compute, self.verb)
-        keywords = {name: getattr(parsed_args, name) for name in self.keywords}
-        try:
-            return start(
-                amphora.id, wait=parsed_args.wait, timeout=parsed_args.timeout, **keywords
-            )
-        except AmphoraComputeError as exc:
-            return exc
+        keywords = {name: getattr(args, name) for name in self.keywords}
+        return attempt(start, amphora.id, wait=args.wait, timeout=args.timeout, **keywords)
 
-    def _word(self, parsed_args: argparse.Namespace) -> str:
-        return self.done if parsed_args.wait else self.agreed
 
-    @staticmethod
-    def _rows(found: Mapping[str, Any], failed: Mapping[str, Any], word: str) -> Rows:
-        rows = []
-        for asked, amphora in found.items():
-            known = None if isinstance(amphora, AmphoraComputeError) else amphora
-            error = failed.get(asked)
-            rows.append(
-                cells(
-                    [
-                        known and known.id,
-                        known.name if known else asked,
-                        'failed' if error else word,
-                        error and error.code,
-                    ]
-                )
-            )
-        return ('id', 'name', 'result', 'error'), rows
+def _names(word: str, found: Amphora | AmphoraComputeError) -> tuple[str | None, str]:
+    return (None, word) if isinstance(found, AmphoraComputeError) else (found.id, found.name)
 
 
 class Suspend(Act):

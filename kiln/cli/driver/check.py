@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.arguments import KilnLister, Rows, argument, flag
+from kiln.cli.arguments import KilnLister, Rows, argument, flag, read_file
 from kiln.cli.driver.lookup import (
     BROKEN,
     DRIVER_OR_ALL,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kiln.cluster_drivers.records import DriverRecord
 
 COLUMNS = ('kind', 'name', 'version', 'problem', 'message')
+_MAX_BYTES = 64 * 1024 * 1024
 _PROBLEM = COLUMNS.index('problem')
 
 
@@ -110,7 +111,11 @@ class Digests:
         """
         former = self._load()
         now = {str(one): one.digest for one in records if one.digest and one.version}
-        self._save({**now, **former})
+        text = json.dumps({'digests': {**now, **former}}, indent=1, sort_keys=True)
+        try:
+            self._path.write_text(text)
+        except OSError as exc:
+            raise UsageError(f'Cannot write {self._path}: {exc.strerror}.') from exc
         return [
             ['cluster', one.name, one.version, 'changed', _changed(one, former[str(one)])]
             for one in records
@@ -121,20 +126,12 @@ class Digests:
         if not self._path.exists():
             return {}
         try:
-            found = json.loads(self._path.read_text())['digests']
+            found = json.loads(read_file(str(self._path), _MAX_BYTES))['digests']
             return {str(name): str(digest) for name, digest in found.items()}
-        except OSError as exc:
-            raise UsageError(f'Cannot read {self._path}: {exc.strerror}.') from exc
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
             raise UsageError(
                 f'Cannot use {self._path}: it has no digests. Remove it, or name another file.'
             ) from exc
-
-    def _save(self, digests: Mapping[str, str]) -> None:
-        try:
-            self._path.write_text(json.dumps({'digests': digests}, indent=1, sort_keys=True))
-        except OSError as exc:
-            raise UsageError(f'Cannot write {self._path}: {exc.strerror}.') from exc
 
 
 def _of_compute(name: str | None) -> Iterator[list[Any]]:

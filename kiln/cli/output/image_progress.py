@@ -46,33 +46,21 @@ def screen(app: KilnApp, name: str, formatter: str) -> Iterator[Report]:
             yield drawn.show
 
 
-class _Paced:
-    """Passes each stage once, and once more when its total is known."""
-
-    def __init__(self) -> None:
-        self._told: set[tuple[Stage, int]] = set()
-
-    def new(self, progress: Progress) -> bool:
-        """Return True if this stage and total have not been passed before."""
-        key = (progress.stage, progress.total)
-        fresh = key not in self._told and not progress.done
-        self._told.add(key)
-        return fresh
-
-
 class Lines:
-    """Prints a line for each stage."""
+    """Prints a line for each stage, and another when its total is known."""
 
     def __init__(self, name: str, stream: TextIO) -> None:
         self._name = name
         self._stream = stream
-        self._paced = _Paced()
+        self._told: set[tuple[Stage, int]] = set()
 
     def __call__(self, progress: Progress) -> None:
         """Write the line of a new stage."""
-        if self._paced.new(progress):
+        key = (progress.stage, progress.total)
+        if key not in self._told and not progress.done:
             self._stream.write(f'{self._name}: {said(progress)}\n')
             self._stream.flush()
+        self._told.add(key)
 
 
 class JsonLines:
