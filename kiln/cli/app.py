@@ -19,6 +19,7 @@ from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.clusters.exceptions import WithProblems
 
 if TYPE_CHECKING:
+    from kiln.cluster_service.site import Site
     from kiln.compute.backends import DriverManager
     from kiln.compute.facade import Compute
 
@@ -127,6 +128,12 @@ class KilnApp(App):
             yield compute
         finally:
             compute.close(wait_s)
+
+    def open_site(self) -> Site:
+        """Open the site as configured; the caller closes it."""
+        from kiln.cli.site.stores import configured_site
+
+        return configured_site(self.settings, self.clock)
 
     def complain(self, error: BaseException) -> None:
         """Print the explanation of an error on stderr."""

@@ -12,7 +12,8 @@ import argcomplete
 from argcomplete.completers import DirectoriesCompleter, FilesCompleter
 from argcomplete.shell_integration import shellcode
 
-from kiln.cli.arguments import KilnCommand, argument
+from kiln.cli.arguments import argument
+from kiln.cli.base import KilnCommand
 from kiln.cli.exit_codes import UsageError
 from kiln.exceptions import KilnError
 

@@ -8,13 +8,13 @@ import json
 from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kiln.cli.arguments import CLUSTER, TEXT_FORMAT, Adder, KilnCommand, argument, flag, seconds
+from kiln.cli.arguments import CLUSTER, TEXT_FORMAT, Adder, argument, flag, seconds
+from kiln.cli.base import KilnCommand
 from kiln.cli.cluster.following import Entered, Follower
 from kiln.cli.exit_codes import ExitCode, UsageError, code_for
 from kiln.cli.output.cluster_fields import operation_fields
 from kiln.cli.output.operation_progress import goal_of
 from kiln.cli.output.proposal_text import proposal_lines, removes
-from kiln.cli.site.stores import configured_site
 from kiln.clusters.models import Cause, Operation, OperationKind, OperationState
 from kiln.exceptions import KilnError
 
@@ -251,7 +251,7 @@ class ChangingCluster(Changing):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         request = self.request(parsed_args)
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             self.change(site, [site.clusters.plan(request)], parsed_args)
 
 

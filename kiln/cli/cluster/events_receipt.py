@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kiln.cli.arguments import CLUSTER, TEXT_FORMAT, KilnCommand, argument, flag
+from kiln.cli.arguments import CLUSTER, TEXT_FORMAT, argument, count, flag
+from kiln.cli.base import KilnCommand
 from kiln.cli.output.cluster_fields import event_fields, receipt_fields
 from kiln.cli.output.views import moment
-from kiln.cli.site.stores import configured_site
 from kiln.clusters.exceptions import ClusterNotFound
 
 if TYPE_CHECKING:
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 #: Seconds between two polls for new events.
 _FOLLOW_S = 0.5
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f'{text!r} is not a whole number from 0')
-    return int(text)
 
 
 class Events(KilnCommand):
@@ -42,7 +36,7 @@ class Events(KilnCommand):
         flag('--follow', 'Keep printing new events.'),
         argument(
             '--after',
-            type=_number,
+            type=count,
             default=0,
             metavar='SEQ',
             help='Print only the events after this number.',
@@ -51,7 +45,7 @@ class Events(KilnCommand):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             clusters = site.clusters
             cluster_id = _id_of(clusters, parsed_args.cluster)
             after = parsed_args.after
@@ -101,7 +95,7 @@ class Receipt(KilnCommand):
     arguments = (CLUSTER, TEXT_FORMAT)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             receipt = site.clusters.receipt(parsed_args.cluster)
         text = '\n'.join(_receipt_lines(receipt))
         self.write_as(parsed_args.formatter, text=text, data=receipt_fields(receipt))

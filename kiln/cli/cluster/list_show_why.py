@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from kiln.cli.arguments import (
-    CLUSTER,
-    TEXT_FORMAT,
-    KilnCommand,
-    KilnLister,
-    KilnShow,
-    Rows,
-    argument,
-    flag,
-)
+from kiln.cli.arguments import CLUSTER, TEXT_FORMAT, argument, flag
+from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows
 from kiln.cli.output.cluster_fields import BRIEF, chain_fields, cluster_details, cluster_fields
 from kiln.cli.output.views import fields, table
-from kiln.cli.site.stores import configured_site
 
 _ALL = (*BRIEF, 'id', 'generation', 'paused')
 
@@ -27,7 +18,7 @@ class List(KilnLister):
     arguments = (flag('--long', 'Show all columns.'),)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             rows = [cluster_fields(view) for view in site.clusters.list()]
         everything = parsed_args.long or parsed_args.formatter != 'table'
         return table(_ALL if everything else BRIEF, rows)
@@ -39,7 +30,7 @@ class Show(KilnShow):
     arguments = (CLUSTER,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             shown = cluster_details(site.clusters.show(parsed_args.cluster))
         if parsed_args.formatter == 'table':
             shown['driver'] = '{name} {version} ({origin})'.format(**shown['driver'])
@@ -65,7 +56,7 @@ class Why(KilnCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         from kiln.cluster_service.why import why
 
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             clusters = site.clusters
             view = clusters.show(parsed_args.cluster)
             node = None

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from kiln.cli.arguments import (
-    CLUSTER,
-    LINES,
-    TEXT_FORMAT,
-    KilnCommand,
-    KilnLister,
-    KilnShow,
-    Rows,
-    argument,
-    flag,
-)
+from kiln.cli.arguments import CLUSTER, LINES, TEXT_FORMAT, argument, flag
+from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows
 from kiln.cli.cluster.base import HARD, ChangingCluster
 from kiln.cli.output.cluster_fields import NODE_BRIEF, node_fields
 from kiln.cli.output.views import fields, table
-from kiln.cli.site.stores import configured_site
 from kiln.cluster_service import requests
 from kiln.clusters.exceptions import ClusterError
 
@@ -26,7 +16,8 @@ _ALL = (
     *NODE_BRIEF, 'id', 'backend', 'compute_id', 'attempt', 'doomed', 'cause', 'created_at',
 )  # fmt: skip
 NODE = argument('node', metavar='NODE', help='Name or id of the node.')
-NODES = argument('nodes', nargs='+', metavar='NODE', help='Nodes by name or id.')
+_NODES = {'nargs': '+', 'metavar': 'NODE', 'help': 'Nodes by name or id.'}
+NODES = argument('nodes', **_NODES)
 
 
 class List(KilnLister):
@@ -39,7 +30,7 @@ class List(KilnLister):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             nodes = site.clusters.show(parsed_args.cluster).nodes or ()
         rows = [node_fields(node) for node in nodes if parsed_args.group in (None, node.group)]
         everything = parsed_args.long or parsed_args.formatter != 'table'
@@ -52,7 +43,7 @@ class Show(KilnShow):
     arguments = (CLUSTER, NODE)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             shown = node_fields(site.clusters.node(parsed_args.cluster, parsed_args.node))
         if parsed_args.formatter == 'table':
             shown['cause'] = '\n'.join(one['message'] for one in shown['cause'])
@@ -63,10 +54,8 @@ class Remove(ChangingCluster):
     """Remove nodes; the desired counts of their groups shrink accordingly."""
 
     goes_back = True
-    arguments = (NODES,)
-
-    def request(self, args: argparse.Namespace) -> requests.Request:
-        return requests.Resize(cluster=args.cluster, remove=tuple(args.nodes))
+    requested = requests.Resize
+    arguments = (argument('remove', **_NODES),)
 
 
 class Replace(ChangingCluster):
@@ -89,7 +78,7 @@ class Console(KilnCommand):
     arguments = (CLUSTER, NODE, LINES, TEXT_FORMAT)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             node = site.clusters.node(parsed_args.cluster, parsed_args.node)
             if node.compute_id is None:
                 raise ClusterError(

@@ -6,8 +6,8 @@ import abc
 import argparse
 from typing import TYPE_CHECKING
 
-from kiln.cli.arguments import CLUSTER, KilnCommand
-from kiln.cli.site.stores import configured_site
+from kiln.cli.arguments import CLUSTER
+from kiln.cli.base import KilnCommand
 
 if TYPE_CHECKING:
     from kiln.cluster_service.service import Clusters
@@ -19,7 +19,7 @@ class _AtOnce(KilnCommand):
     arguments = (CLUSTER,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             self.app.say(self.act(site.clusters, parsed_args.cluster))
 
     @abc.abstractmethod

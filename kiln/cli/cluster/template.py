@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from kiln.cli.arguments import KilnCommand, KilnLister, Rows, argument
+from kiln.cli.arguments import argument
+from kiln.cli.base import KilnCommand, KilnLister, Rows
 from kiln.cli.cluster.cluster_file import read_page
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.output.views import cells
-from kiln.cli.site.stores import configured_site
 
 TEMPLATE = argument('template', metavar='TEMPLATE', help='Name of the template.')
 
@@ -17,7 +17,7 @@ class List(KilnLister):
     """List the saved templates."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             templates = site.clusters.templates()
         columns = ('name', 'coe', 'driver', 'image', 'groups')
         return columns, [
@@ -32,7 +32,7 @@ class Show(KilnCommand):
     arguments = (TEMPLATE,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             template = site.clusters.template(parsed_args.template)
         from kiln.cluster_file.writing import dump
 
@@ -55,7 +55,7 @@ class Save(KilnCommand):
         templates = read_page(path, self.app.stdin).templates
         if not templates:
             raise UsageError(f'Cannot save templates of {path}: it does not declare a template.')
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             for template in templates:
                 site.clusters.save_template(template)
         self.app.say(f'Saved {", ".join(template.name for template in templates)}.')
@@ -67,7 +67,7 @@ class Remove(KilnCommand):
     arguments = (TEMPLATE,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             # Raises an error if the template does not exist.
             site.clusters.template(parsed_args.template)
             site.clusters.remove_template(parsed_args.template)

@@ -7,12 +7,13 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kiln.cli.arguments import KilnCommand, argument, flag
+from kiln.cli.arguments import argument, flag
+from kiln.cli.base import KilnCommand
 from kiln.cli.cluster.base import Changing
 from kiln.cli.cluster.cluster_file import read_page
 from kiln.cli.cluster.following import Entered
 from kiln.cli.exit_codes import UsageError
-from kiln.cli.site.stores import clusters_extra, configured_site
+from kiln.cli.site.stores import clusters_extra
 from kiln.clusters.exceptions import InvalidCluster
 from kiln.exceptions import KilnError
 
@@ -44,11 +45,10 @@ class Up(Changing):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Plan all clusters of the file, then continue as the options require."""
         if parsed_args.detailed_exitcode and not parsed_args.plan:
             raise UsageError('Cannot use --detailed-exitcode without --plan: add --plan.')
         file = read_page(parsed_args.file, self.app.stdin)
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             proposals = _planned(site, file)
             self._templates = file.templates
             self.change(site, proposals, parsed_args)

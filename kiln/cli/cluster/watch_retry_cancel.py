@@ -9,7 +9,6 @@ from kiln.cli.cluster.base import DEADLINE, NO_WAIT, Working
 from kiln.cli.cluster.following import Entered
 from kiln.cli.output.operation_progress import goal_of_view
 from kiln.cli.output.views import moment
-from kiln.cli.site.stores import configured_site
 
 
 class Watch(Working):
@@ -18,7 +17,7 @@ class Watch(Working):
     arguments = (CLUSTER,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             view = site.clusters.show(parsed_args.cluster)
             operation = view.operation
             if operation is None or operation.state.ended:
@@ -38,7 +37,7 @@ class Retry(Working):
     arguments = (CLUSTER, NO_WAIT, DEADLINE)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             if not parsed_args.no_wait:
                 site.check_hooks()
             view, after = site.clusters.show(parsed_args.cluster), site.clusters.last_event()
@@ -62,7 +61,7 @@ class Cancel(Working):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             view = site.clusters.show(parsed_args.cluster)
             name, after = view.cluster.name, site.clusters.last_event()
             stopping = site.clusters.cancel(view.cluster.id)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from kiln.cli.arguments import KilnShow, Rows, argument, json_or_text, pair
+from kiln.cli.arguments import argument, json_or_text, pair
+from kiln.cli.base import KilnShow, Rows
 from kiln.cli.output.views import fields
-from kiln.cli.site.stores import configured_site
 
 
 class Run(KilnShow):
@@ -26,9 +26,8 @@ class Run(KilnShow):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """Run the verb in this process; no conductor is needed."""
         given = {name: json_or_text(text) for name, text in parsed_args.arguments}
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             answer = site.verbs.run(
                 parsed_args.driver, parsed_args.verb, parsed_args.cluster, given
             )

@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import Iterator
 
 from kiln.cli.app import KilnApp
-from kiln.cli.arguments import KilnCommand, KilnLister, Rows, argument, flag
+from kiln.cli.arguments import argument, flag
+from kiln.cli.base import KilnCommand, KilnLister, Rows
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.output.views import moment, table
 from kiln.compute_drivers.authoring.machine_pool import EnrolledMachine, MachinePool

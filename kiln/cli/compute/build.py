@@ -6,18 +6,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.arguments import (
-    TIMEOUT,
-    KilnLister,
-    Rows,
-    argument,
-    attempt,
-    gather,
-    pair,
-    read_file,
-    repeated,
-    whole,
-)
+from kiln.cli.arguments import TIMEOUT, argument, pair, read_file, repeated, whole
+from kiln.cli.base import KilnLister, Rows
+from kiln.cli.compute.calls import attempt, gather
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.output.fleet_progress import Tally, tally
 from kiln.cli.output.views import cells
@@ -28,7 +19,7 @@ from kiln.wrappers.operations.operation import Operation, Priority
 from kiln.wrappers.watcher.probe import parse_probe
 
 if TYPE_CHECKING:
-    from kiln.cli.arguments import Started
+    from kiln.cli.compute.calls import Started
     from kiln.compute.facade import Compute
     from kiln.models import Limits
 
@@ -37,7 +28,7 @@ _CLEANUP_S = 30.0
 _TYPES = [kind.value for kind in AmphoraType]
 
 
-def _add_waiting(parser: argparse.ArgumentParser) -> None:
+def _add_waiting(parser: argparse._ActionsContainer) -> None:
     waiting = parser.add_mutually_exclusive_group()
     waiting.add_argument(
         '--until',

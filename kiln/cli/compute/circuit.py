@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from kiln.cli.app import KilnApp
-from kiln.cli.arguments import KilnCommand, KilnLister, Rows, argument
+from kiln.cli.arguments import argument
+from kiln.cli.base import KilnCommand, KilnLister, Rows
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.output.views import cells
 

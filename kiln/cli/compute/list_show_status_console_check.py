@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from kiln.cli.arguments import (
-    AMPHORA,
-    LINES,
-    TEXT_FORMAT,
-    TIMEOUT,
-    KilnCommand,
-    KilnLister,
-    KilnShow,
-    Rows,
-    argument,
-    find,
-    flag,
-)
+from kiln.cli.arguments import AMPHORA, LINES, TEXT_FORMAT, TIMEOUT, argument, flag
+from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows
+from kiln.cli.compute.calls import find
 from kiln.cli.exit_codes import ExitCode
 from kiln.cli.output.views import BRIEF, COLUMNS, amphora_fields, fields, status_fields, table
 

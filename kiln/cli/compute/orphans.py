@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kiln.cli.arguments import KilnLister, Rows, argument, flag, read_file, seconds
+from kiln.cli.arguments import argument, flag, read_file, seconds
+from kiln.cli.base import KilnLister, Rows
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.output.views import age, moment, table
 from kiln.cli.site.stores import belongings

@@ -6,24 +6,15 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from kiln.cli.arguments import (
-    AMPHORAE,
-    TIMEOUT,
-    Adder,
-    KilnLister,
-    Rows,
-    argument,
-    attempt,
-    find_all,
-    flag,
-    outcome,
-)
+from kiln.cli.arguments import AMPHORAE, TIMEOUT, Adder, argument, flag
+from kiln.cli.base import KilnLister, Rows
+from kiln.cli.compute.calls import attempt, find_all, outcome
 from kiln.cli.output.fleet_progress import tally
 from kiln.cli.output.views import cells
 from kiln.exceptions import AmphoraComputeError
 
 if TYPE_CHECKING:
-    from kiln.cli.arguments import Started
+    from kiln.cli.compute.calls import Started
     from kiln.compute.facade import Compute
     from kiln.models import Amphora
     from kiln.wrappers.operations.operation import Operation

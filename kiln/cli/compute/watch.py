@@ -7,7 +7,9 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.arguments import TEXT_FORMAT, KilnCommand, argument, find, seconds
+from kiln.cli.arguments import TEXT_FORMAT, argument, seconds
+from kiln.cli.base import KilnCommand
+from kiln.cli.compute.calls import find
 from kiln.cli.output.views import moment
 from kiln.clock import Deadline
 from kiln.exceptions import InstanceNotFoundError, OperationTimeout

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from kiln.cli.arguments import KilnCommand, argument, flag, seconds, whole
+from kiln.cli.arguments import argument, flag, seconds, whole
+from kiln.cli.base import KilnCommand
 from kiln.cli.demo.stage import Stage
 from kiln.cli.exit_codes import ExitCode
 

@@ -24,7 +24,6 @@ from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.models import Amphora, State
 
 if TYPE_CHECKING:
-    from kiln.cluster_service.proposals import Proposal
     from kiln.cluster_service.requests import Request
     from kiln.cluster_service.site import Site
 
@@ -149,9 +148,10 @@ class Play(abc.ABC):
         assert operation is not None
         return operation
 
-    def _delete_and_show(self) -> None:
+    def _delete(self, number: int) -> None:
         from kiln.cluster_service.requests import Delete
 
+        self._stage.title(f'{number}. Delete it, and keep the receipt')
         self._do(Delete(cluster='demo'), shown=False)
         receipt = self._site.clusters.receipt('demo')
         self._stage.say(
@@ -169,16 +169,12 @@ class Play(abc.ABC):
         clusters = self._site.clusters
         proposal = clusters.plan(request)
         if shown:
-            self._show(proposal)
+            for line in (*proposal_lines(proposal, colours=self._stage.drawn), ''):
+                self._stage.say(line)
         after = clusters.last_event()
         operation = clusters.apply(proposal)
         goal = goal_of(proposal)
         self._follow(Entered(cluster='demo', operation=operation, goal=goal, after=after))
-
-    def _show(self, proposal: Proposal) -> None:
-        for line in proposal_lines(proposal, colours=self._stage.drawn):
-            self._stage.say(line)
-        self._stage.say('')
 
     def _follow(self, entered: Entered) -> None:
         with self._site.conducting():
@@ -223,7 +219,7 @@ class CloudPlay(Play):
         self._remove_two()
         self._lose_a_zone()
         self._kill_the_engine()
-        self._delete()
+        self._delete(5)
 
     def _create(self) -> None:
         self._stage.title('1. A file becomes a cluster')
@@ -278,10 +274,6 @@ class CloudPlay(Play):
         self._follow(Entered(cluster='demo', operation=self._newest(), after=after))
         self._stage.expect('the engine was killed halfway', half > 0, True)
         self._expect_whole(14)
-
-    def _delete(self) -> None:
-        self._stage.title('5. Delete it, and keep the receipt')
-        self._delete_and_show()
 
     def _until_it_builds(self, engine: subprocess.Popen[bytes]) -> None:
         give_up = self._stage.clock.monotonic() + _PATIENCE_S

@@ -66,14 +66,12 @@ class Ledger(Listener):
         self.circuit = ['closed']
 
     def call_started(self, record: CallRecord) -> None:
-        """Count a build that reaches the cloud."""
         if record.operation == 'build':
             with self._lock:
                 self.builds += 1
                 self.probes += self.circuit[-1] == 'half-open'
 
     def circuit_changed(self, backend: str, traffic: str, old: str, new: str) -> None:
-        """Record a new state of the build circuit."""
         if traffic == 'build':
             self.circuit.append(new)
 

@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.arguments import KilnLister, Rows, argument, flag, read_file
+from kiln.cli.arguments import argument, flag, read_file
+from kiln.cli.base import KilnLister, Rows
 from kiln.cli.driver.lookup import (
     BROKEN,
     DRIVER_OR_ALL,

@@ -8,7 +8,8 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kiln.cli.arguments import TEXT_FORMAT, KilnCommand
+from kiln.cli.arguments import TEXT_FORMAT
+from kiln.cli.base import KilnCommand
 from kiln.cli.driver.lookup import DRIVER, KIND, class_of_cluster, cluster_record, kind_of
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.discovery.guide import home_of, image_guide

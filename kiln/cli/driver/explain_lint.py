@@ -7,7 +7,8 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.arguments import TEXT_FORMAT, KilnCommand, argument, pair, repeated
+from kiln.cli.arguments import TEXT_FORMAT, argument, pair, repeated
+from kiln.cli.base import KilnCommand
 from kiln.cli.driver.lookup import catalogue_of
 from kiln.cli.exit_codes import ExitCode, UsageError, code_of
 from kiln.clusters.exceptions import DriverSelectionError

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.arguments import KilnLister, KilnShow, Rows, argument
+from kiln.cli.arguments import argument
+from kiln.cli.base import KilnLister, KilnShow, Rows
 from kiln.cli.driver.lookup import (
     BROKEN,
     DRIVER,

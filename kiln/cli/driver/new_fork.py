@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from kiln.cli.arguments import Adder, KilnLister, Rows, argument, flag
+from kiln.cli.arguments import Adder, argument, flag
+from kiln.cli.base import KilnLister, Rows
 from kiln.cli.driver.lookup import DRIVER, KIND, KINDS, class_of_cluster, cluster_record
 from kiln.cli.exit_codes import UsageError
 from kiln.models import AmphoraType

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from kiln.cli.arguments import (
     TEXT_FORMAT,
-    KilnCommand,
     argument,
     flag,
     group,
@@ -20,6 +19,7 @@ from kiln.cli.arguments import (
     seconds,
     whole,
 )
+from kiln.cli.base import KilnCommand
 from kiln.cli.driver.lookup import KIND, catalogue_of, cluster_record
 from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.clusters.exceptions import ClusterDriverUnknown

@@ -6,7 +6,7 @@ from typing import Any
 
 from kiln.cli.output.views import moment
 from kiln.cluster_service.views import ClusterView
-from kiln.clusters.models import Cause, Event, Node, NodeState, Operation, Tombstone
+from kiln.clusters.models import Cause, Event, Holding, Node, NodeState, Operation, Tombstone
 from kiln.exceptions import redact
 
 
@@ -137,15 +137,10 @@ def receipt_fields(receipt: Tombstone) -> dict[str, Any]:
         'cluster': receipt.name,
         'cluster_id': receipt.cluster_id,
         'deleted_at': moment(receipt.deleted_at),
-        'gone': [
-            {
-                'kind': one.kind, 'id': one.id, 'backend': one.backend, 'node_id': one.node_id,
-                'gone_at': moment(one.gone_at),
-            }
-            for one in receipt.holdings
-        ],
-        'abandoned': [
-            {'kind': one.kind, 'id': one.id, 'backend': one.backend, 'node_id': one.node_id}
-            for one in receipt.abandoned
-        ],
-    }  # fmt: skip
+        'gone': [{**_held(one), 'gone_at': moment(one.gone_at)} for one in receipt.holdings],
+        'abandoned': [_held(one) for one in receipt.abandoned],
+    }
+
+
+def _held(one: Holding) -> dict[str, Any]:
+    return {'kind': one.kind, 'id': one.id, 'backend': one.backend, 'node_id': one.node_id}

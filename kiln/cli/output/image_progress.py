@@ -55,7 +55,6 @@ class Lines:
         self._told: set[tuple[Stage, int]] = set()
 
     def __call__(self, progress: Progress) -> None:
-        """Write the line of a new stage."""
         key = (progress.stage, progress.total)
         if key not in self._told and not progress.done:
             self._stream.write(f'{self._name}: {said(progress)}\n')
@@ -75,7 +74,6 @@ class JsonLines:
         self._stage: Stage | None = None
 
     def __call__(self, progress: Progress) -> None:
-        """Write the object, at most once a second in a stage."""
         now = self._clock.monotonic()
         if progress.stage is self._stage and now < self._next:
             return

@@ -50,7 +50,7 @@ def goal_of(proposal: Proposal) -> Goal:
             makes=len(plan.adds) + len(plan.replaces),
             leave=frozenset(node.id for node in leaving),
         )
-    return MappingProxyType(goals)
+    return goals
 
 
 def goal_of_view(view: ClusterView) -> Goal:
@@ -58,12 +58,10 @@ def goal_of_view(view: ClusterView) -> Goal:
     operation = view.operation
     if operation is None or operation.kind is not OperationKind.DELETE:
         return NO_GOAL
-    return MappingProxyType(
-        {
-            name: GroupGoal(leave=frozenset(node.id for node in nodes))
-            for name, nodes in _by_group(view).items()
-        }
-    )
+    return {
+        name: GroupGoal(leave=frozenset(node.id for node in nodes))
+        for name, nodes in _by_group(view).items()
+    }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

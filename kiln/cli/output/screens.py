@@ -79,18 +79,17 @@ class Lines:
                 key = (one.operation.id, cause.message)
                 if key not in self._told:
                     self._told.add(key)
+                    at = one.operation.created_at + one.elapsed_s
                     text = ' <- '.join(_messages(cause))
-                    self._write(_at(one), one.name, f'{_held(one, nodes)}: {text}')
-                    self._advise(one, hint(cause))
+                    self._write(at, one.name, f'{_held(one, nodes)}: {text}')
+                    advice = hint(cause)
+                    if advice and (one.name, advice) not in self._told:
+                        self._told.add((one.name, advice))
+                        self._write(at, one.name, f'-> {advice}')
         self._stream.flush()
 
-    def _advise(self, one: Course, advice: str) -> None:
-        if advice and (one.name, advice) not in self._told:
-            self._told.add((one.name, advice))
-            self._write(_at(one), one.name, f'-> {advice}')
-
     def _write(self, at: float, name: str, text: str) -> None:
-        self._stream.write(f'{clock_time(at)} {name}: {redact(" ".join(text.split()))}\n')
+        self._stream.write(f'{clock_time(at)} {name}: {_line(text)}\n')
 
 
 class Drawn:
@@ -118,8 +117,8 @@ def drawing(courses: Sequence[Course], events: Sequence[tuple[Event, str]]) -> T
     over = all(one.operation.state.ended for one in courses)
     for event, name in () if over else events:
         prefix = f'{name}: ' if len(courses) > 1 else ''
-        line = redact(' '.join(event.message.split()))
-        text.append(f'  {clock_time(event.at)}  {prefix}{line}\n', style='bright_black')
+        line = f'  {clock_time(event.at)}  {prefix}{_line(event.message)}\n'
+        text.append(line, style='bright_black')
     text.rstrip()
     return text
 
@@ -165,12 +164,12 @@ def _held(one: Course, nodes: Sequence[Node]) -> str:
 
 def _messages(cause: Cause | None) -> Iterator[str]:
     while cause is not None:
-        yield redact(' '.join(cause.message.split()))
+        yield _line(cause.message)
         cause = cause.because
 
 
-def _at(one: Course) -> float:
-    return one.operation.created_at + one.elapsed_s
+def _line(text: str) -> str:
+    return redact(' '.join(text.split()))
 
 
 def clock_time(at: float) -> str:

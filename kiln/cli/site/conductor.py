@@ -8,8 +8,7 @@ import signal
 import socket
 from typing import NoReturn
 
-from kiln.cli.arguments import KilnCommand
-from kiln.cli.site.stores import configured_site
+from kiln.cli.base import KilnCommand
 
 
 class Conduct(KilnCommand):
@@ -27,7 +26,7 @@ class Conduct(KilnCommand):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        with configured_site(self.app.settings, self.app.clock) as site:
+        with self.app.open_site() as site:
             # Fails at once where the store cannot be read.
             site.store.operations.runnable(limit=1)
             with site.conducting():

@@ -8,7 +8,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kiln.cli.arguments import KilnCommand, KilnShow, Rows, argument, flag, span
+from kiln.cli.arguments import argument, flag, span
+from kiln.cli.base import KilnCommand, KilnShow, Rows
 from kiln.cli.exit_codes import ExitCode
 from kiln.cli.output.views import fields, moment
 from kiln.cli.site.stores import configured_database

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kiln.cli.arguments import KilnCommand, KilnLister, KilnShow, Rows, argument, read_file
+from kiln.cli.arguments import argument
+from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows
+from kiln.cli.cluster.cluster_file import read_page
 from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.cli.output.views import cells, fields
 from kiln.cli.site.stores import configured_hooks, configured_store
@@ -134,7 +136,7 @@ class Test(KilnShow):
                 'message': answer.message,
                 'again_after': answer.after_s,
                 'took': f'{took_s:.2f} s',
-                'leads_to': _leads_to(answer.reply is Reply.FAILED, call.hook.at_failure.value),
+                'leads_to': call.hook.at_failure.value if answer.reply is Reply.FAILED else '',
             }
         )
 
@@ -142,11 +144,9 @@ class Test(KilnShow):
         if not Path(word).is_file():
             with configured_store(self.app.settings, self.app.clock) as store:
                 return store.clusters.get(word)
-        from kiln.cluster_file.reading import read
         from kiln.hooks.sample import sample_cluster
-        from kiln.yaml_schema.reader import MAX_BYTES
 
-        declared = read(read_file(word, MAX_BYTES), word).clusters
+        declared = read_page(word, self.app.stdin).clusters
         if not declared:
             raise UsageError(f'Cannot use {word}: it declares no cluster.')
         return sample_cluster(declared[0])
@@ -156,10 +156,6 @@ def _none_or_many(name: str, there: Sequence[str]) -> str:
     if any(one.endswith(f'/{name}') for one in there):
         return f'Cannot use hook {name!r}, which is ambiguous: choose from {", ".join(there)}.'
     return f'Cannot find a hook {name!r}. Existing hooks: {", ".join(there) or "none"}.'
-
-
-def _leads_to(failed: bool, on_failure: str) -> str:
-    return on_failure if failed else ''
 
 
 def _user() -> str:

@@ -9,16 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kiln.cli.arguments import (
-    TEXT_FORMAT,
-    KilnCommand,
-    KilnLister,
-    KilnShow,
-    Rows,
-    argument,
-    flag,
-    span,
-)
+from kiln.cli.arguments import TEXT_FORMAT, argument, count, flag, span
+from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows
 from kiln.cli.driver.lookup import catalogue_of
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.output.views import cells, fields, moment
@@ -43,7 +35,7 @@ class _OnImages(KilnCommand):
 
     def library(self) -> Library:
         """Return all recipes: of kiln, of cluster drivers and of the operator."""
-        with _yaml():
+        with importing('Cannot read recipes', ConfigurationError):
             from kiln.images.library import Library, Shelf
 
             catalogue = catalogue_of(self.app.settings)
@@ -180,9 +172,9 @@ class List(_OnImages, KilnLister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         library, images = self.library(), self.cache().images()
-        rows, named = [], set()
-        for entry in library.entries():
-            named.add(entry.name)
+        entries = library.entries()
+        rows = []
+        for entry in entries:
             own = [image for image in images if image.name == entry.name]
             try:
                 digest = library.read(entry.path).digest
@@ -195,6 +187,7 @@ class List(_OnImages, KilnLister):
             for image in own:
                 state = 'built' if image.recipe == digest else 'recipe changed'
                 rows.append(_row(image, state, entry.origin))
+        named = {entry.name for entry in entries}
         rows += [_row(image, 'no recipe', None) for image in images if image.name not in named]
         return COLUMNS, [cells(row) for row in rows]
 
@@ -233,19 +226,13 @@ class Remove(_OnImages):
             self.app.say(f'{image.reference} is removed from the cache.')
 
 
-def _count(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f'{text!r} is not a whole number from 0')
-    return int(text)
-
-
 class Prune(_OnImages):
     """Remove all but the newest images of each name, and the remains of killed builds."""
 
     arguments = (
         argument(
             '--keep',
-            type=_count,
+            type=count,
             default=1,
             metavar='N',
             help='Number to keep of each name (default: 1).',
@@ -296,7 +283,3 @@ def _row(image: Image, state: str, origin: str | None) -> list[Any]:
     size_mb = round(image.size / 1e6)
     built_at = moment(image.built_at)
     return [image.name, state, image.suite, image.digest[:12], size_mb, built_at, origin]
-
-
-def _yaml() -> contextlib.AbstractContextManager[None]:
-    return importing('Cannot read recipes', ConfigurationError)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kiln.clock import SYSTEM_CLOCK, Clock
-from kiln.clusters.models import Node, NodeState
+from kiln.clusters.models import NodeState
 from kiln.conf.db import default_url
 from kiln.conf.hooks import directory_of, file_of
 from kiln.exceptions import ConfigurationError
@@ -33,23 +33,16 @@ def configured_store(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Store:
     with clusters_extra():
         # Only commands on clusters need SQLAlchemy, and it takes a while to import.
         from kiln.db.store import open_store
-    options = conf.db
-    return open_store(
-        options.url or default_url(),
-        clock=clock,
-        keys=options.key_file,
-        lock_timeout_s=options.lock_timeout,
-    )
+    url, wait_s = conf.db.url or default_url(), conf.db.lock_timeout
+    return open_store(url, clock=clock, keys=conf.db.key_file, lock_timeout_s=wait_s)
 
 
 def configured_database(conf: Any) -> Database:
     """Open the database, whatever its revision; otherwise like ``configured_store``."""
     with clusters_extra():
         from kiln.db.store import open_database
-    options = conf.db
-    return open_database(
-        options.url or default_url(), clock=SYSTEM_CLOCK, lock_timeout_s=options.lock_timeout
-    )
+    url, wait_s = conf.db.url or default_url(), conf.db.lock_timeout
+    return open_database(url, clock=SYSTEM_CLOCK, lock_timeout_s=wait_s)
 
 
 def configured_hooks(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Hooks:
@@ -143,10 +136,8 @@ def belongings(conf: Any, backend: str) -> Belongings:
         for cluster in store.clusters.list():
             # A machine that a killed engine requested is known only by its key.
             kept |= {
-                build_key(node) for node in store.nodes.of(cluster.id) if _there(node, backend)
+                build_key(node)
+                for node in store.nodes.of(cluster.id)
+                if node.backend == backend and node.state is not NodeState.GONE
             }
         return Belongings(frozenset(kept), store.receipts.abandoned(backend))
-
-
-def _there(node: Node, backend: str) -> bool:
-    return node.backend == backend and node.state is not NodeState.GONE

@@ -2,8 +2,8 @@
 
 import unittest
 
-from kiln.cli.arguments import outcome
 from kiln.cli.compute.build import _built
+from kiln.cli.compute.calls import outcome
 from kiln.cli.output.views import Cell
 from kiln.exceptions import OperationRejected, ServiceTimeout
 from kiln.wrappers.operations.errand import Errand
