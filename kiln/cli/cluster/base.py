@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from kiln.cluster_service.requests import Request
     from kiln.cluster_service.site import Site
 
+    #: A proposal, and its operation if it was submitted.
+    Planned = tuple[Proposal, Entered | None]
+
 
 PLAN = flag('--plan', 'Show the plan, and stop.')
 YES = flag('--yes', 'Confirm removals without a question.')
@@ -131,7 +134,7 @@ class Changing(Working):
         if args.formatter == 'text':
             self.show(proposals)
         if args.plan:
-            self.report([(one, None) for one in proposals], args)
+            self.report(site, [(one, None) for one in proposals], args)
             return
         self.agree([one for one in proposals if not one.empty], args)
         if not args.no_wait:
@@ -140,9 +143,7 @@ class Changing(Working):
         entered, errors = self.enter(site, proposals, args)
         if not args.no_wait:
             errors += self.follow(site, list(entered.values()), silent=args.formatter == 'json')
-        self.report(
-            [(one, entered.get(one.cluster.id)) for one in proposals], args, clusters=site.clusters
-        )
+        self.report(site, [(one, entered.get(one.cluster.id)) for one in proposals], args)
         if errors:
             self.settle(errors, len(proposals))
 
@@ -161,7 +162,7 @@ class Changing(Working):
         :raises UsageError: the removals are not confirmed.
         """
         loses = [
-            f'{one.cluster.name} loses {_counted(removes(one))}'
+            f'{one.cluster.name} loses {removes(one)} node{"" if removes(one) == 1 else "s"}'
             if one.kind is not OperationKind.DELETE
             else f'cluster {one.cluster.name} is deleted with all of its nodes'
             for one in proposals
@@ -207,29 +208,18 @@ class Changing(Working):
             )
         return entered, errors
 
-    def report(
-        self,
-        pairs: Sequence[tuple[Proposal, Entered | None]],
-        args: argparse.Namespace,
-        *,
-        clusters: Any = None,
-    ) -> None:
+    def report(self, site: Site, planned: Sequence[Planned], args: argparse.Namespace) -> None:
         """Print the plans and their operations as JSON, and set the exit status."""
-        if getattr(args, 'detailed_exitcode', False) and not all(one.empty for one, _ in pairs):
+        if getattr(args, 'detailed_exitcode', False) and not all(one.empty for one, _ in planned):
             self.status = ExitCode.CHANGES
         if args.formatter != 'json':
             return
-        data = [
-            {
-                'plan': proposal.to_dict(),
-                'operation': operation_fields(
-                    clusters.operation(one.operation.id), proposal.cluster.name
-                )
-                if one is not None
-                else None,
-            }
-            for proposal, one in pairs
-        ]
+        data = []
+        for proposal, one in planned:
+            operation = one and operation_fields(
+                site.clusters.operation(one.operation.id), one.cluster
+            )
+            data.append({'plan': proposal.to_dict(), 'operation': operation})
         self.write(json.dumps(data, indent=2))
 
 
@@ -253,7 +243,3 @@ class ChangingCluster(Changing):
         request = self.request(parsed_args)
         with self.app.open_site() as site:
             self.change(site, [site.clusters.plan(request)], parsed_args)
-
-
-def _counted(nodes: int) -> str:
-    return f'{nodes} node{"" if nodes == 1 else "s"}'

@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kiln.cli.arguments import flag
 from kiln.cli.cluster.base import ChangingCluster
-from kiln.cli.cluster.following import Entered
 from kiln.cluster_service import requests
 from kiln.clusters.exceptions import ClusterNotFound
 
 if TYPE_CHECKING:
+    from kiln.cli.cluster.base import Planned
     from kiln.cluster_service.proposals import Proposal
+    from kiln.cluster_service.site import Site
 
 
 class Delete(ChangingCluster):
@@ -42,16 +43,11 @@ class Delete(ChangingCluster):
             said = f'cluster {name} is deleted, and what cannot be deleted is abandoned'
             self.ask(said, 'Type its name to continue:', {name.casefold()})
 
-    def report(
-        self,
-        pairs: Sequence[tuple[Proposal, Entered | None]],
-        args: argparse.Namespace,
-        *,
-        clusters: Any = None,
-    ) -> None:
+    def report(self, site: Site, planned: Sequence[Planned], args: argparse.Namespace) -> None:
         """Print the abandoned resources, too."""
-        super().report(pairs, args, clusters=clusters)
-        for _, entered in pairs:
+        super().report(site, planned, args)
+        clusters = site.clusters
+        for _, entered in planned:
             if entered is None or not clusters.operation(entered.operation.id).state.ended:
                 continue
             with contextlib.suppress(ClusterNotFound):

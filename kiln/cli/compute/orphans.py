@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,52 +25,45 @@ _COLUMNS = ('kind', 'id', 'name', 'age', 'reason', 'sightings', 'first_seen', 'v
 _MAX_FILE = 64 * 1024 * 1024
 
 
-class Sightings:
-    """The suspects of earlier runs, in a file that is replaced atomically."""
+def _earlier(path: Path, about: Mapping[str, str]) -> list[Suspect]:
+    """Return the suspects of earlier runs; none if the file does not exist.
 
-    def __init__(self, path: str, backend: str, owner: str) -> None:
-        self._path = Path(path)
-        self._about = {'backend': backend, 'owner': owner}
+    :raises UsageError: the file has another format or belongs to another backend.
+    """
+    if not path.exists():
+        return []
+    try:
+        data = json.loads(read_file(str(path), _MAX_FILE))
+        found = {name: data[name] for name in about}
+        suspects = [Suspect.from_dict(one) for one in data['suspects']]
+    except (ValueError, KeyError, TypeError) as exc:
+        raise UsageError(
+            f'Cannot use {path}: it is not a file of sightings. Remove it, or name another.'
+        ) from exc
+    if found != about:
+        raise UsageError(
+            f'Cannot use {path}: it belongs to backend {found["backend"]!r} and owner '
+            f'{found["owner"]!r}. Name another file for this one.'
+        )
+    return suspects
 
-    def load(self) -> list[Suspect]:
-        """Return the suspects; none if the file does not exist.
 
-        :raises UsageError: the file has another format or belongs to another backend.
-        """
-        if not self._path.exists():
-            return []
-        try:
-            data = json.loads(read_file(str(self._path), _MAX_FILE))
-            about = {name: data[name] for name in self._about}
-            suspects = [Suspect.from_dict(one) for one in data['suspects']]
-        except (ValueError, KeyError, TypeError) as exc:
-            raise UsageError(
-                f'Cannot use {self._path}: it is not a file of sightings. Remove it, or name '
-                f'another.'
-            ) from exc
-        if about != self._about:
-            raise UsageError(
-                f'Cannot use {self._path}: it belongs to backend {about["backend"]!r} and owner '
-                f'{about["owner"]!r}. Name another file for this one.'
-            )
-        return suspects
+def _keep(path: Path, about: Mapping[str, str], suspects: Sequence[Suspect]) -> None:
+    """Replace the file of sightings, all of it or nothing.
 
-    def save(self, suspects: Sequence[Suspect]) -> None:
-        """Replace the file.
-
-        :raises UsageError: the file cannot be written.
-        """
-        data = {**self._about, 'suspects': [suspect.to_dict() for suspect in suspects]}
-        try:
-            with tempfile.NamedTemporaryFile(
-                'w', dir=self._path.parent, prefix=f'.{self._path.name}.', delete=False
-            ) as file:
-                json.dump(data, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(file.name).replace(self._path)
-        except OSError as exc:
-            raise UsageError(f'Cannot write {self._path}: {exc.strerror}.') from exc
+    :raises UsageError: the file cannot be written.
+    """
+    data = {**about, 'suspects': [suspect.to_dict() for suspect in suspects]}
+    try:
+        with tempfile.NamedTemporaryFile(
+            'w', dir=path.parent, prefix=f'.{path.name}.', delete=False
+        ) as file:
+            json.dump(data, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(file.name).replace(path)
+    except OSError as exc:
+        raise UsageError(f'Cannot write {path}: {exc.strerror}.') from exc
 
 
 class Orphans(KilnLister):
@@ -136,11 +129,10 @@ class Orphans(KilnLister):
         owner = compute.driver.owner
         rules = self._rules(args, compute)
         if args.state:
-            file = Sightings(args.state, compute.name, owner)
-            earlier = file.load()
-            found = find_orphans(take_look(compute, owner), rules, earlier)
+            path, about = Path(args.state), {'backend': compute.name, 'owner': owner}
+            found = find_orphans(take_look(compute, owner), rules, _earlier(path, about))
             # Saved before the deletion, so that the next run retries what fails now.
-            file.save(found)
+            _keep(path, about, found)
             return found
         first = find_orphans(take_look(compute, owner), rules)
         if not first:
@@ -165,12 +157,10 @@ class Orphans(KilnLister):
             except UnicodeDecodeError as exc:
                 raise UsageError(f'Cannot read {args.known}: it is not a text file.') from exc
             known = frozenset(line.strip() for line in text.splitlines() if line.strip())
-        clusters = belongings(self.app.settings, compute.name)
         return Rules(
             owner=compute.driver.owner,
             grace_s=args.grace,
             known=known,
             errors=args.errors,
-            kept=clusters.kept,
-            abandoned=clusters.abandoned,
+            **belongings(self.app.settings, compute.name),
         )

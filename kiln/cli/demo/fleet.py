@@ -128,12 +128,13 @@ class Play:
     def _suspend_and_resume(self) -> None:
         some = self._ids[: max(1, len(self._ids) // 3)]
         self._stage.title(f'2. Suspend {len(some)}, and resume them')
-        self._each(some, 'suspended', lambda one: self._compute.suspend(one, wait=True))
-        states = {one.state.value for one in self._compute.statuses(some).result().values()}
-        self._stage.expect('all of them were suspended', states, {'suspended'})
-        self._each(some, 'active', lambda one: self._compute.resume(one, wait=True))
-        states = {one.state.value for one in self._compute.statuses(some).result().values()}
-        self._stage.expect('all of them are active again', states, {'active'})
+        for change, state, claim in (
+            (self._compute.suspend, 'suspended', 'were suspended'),
+            (self._compute.resume, 'active', 'are active again'),
+        ):
+            self._each(some, state, functools.partial(change, wait=True))
+            states = {one.state.value for one in self._compute.statuses(some).result().values()}
+            self._stage.expect(f'all of them {claim}', states, {state})
 
     def _break(self) -> None:
         self._stage.title('3. Break the cloud')
@@ -176,7 +177,7 @@ class Play:
 
     def _delete(self) -> None:
         self._stage.title(f'5. Delete all {len(self._ids)}')
-        self._each(self._ids, 'gone', lambda one: self._compute.delete(one, wait=True))
+        self._each(self._ids, 'gone', functools.partial(self._compute.delete, wait=True))
         compute = self._compute
         self._stage.expect('no machine is left', len(compute.list_amphorae().result()), 0)
         self._stage.expect('no port is left', len(compute.list_resources().result()), 0)

@@ -65,14 +65,14 @@ class Check(KilnLister):
         if kind != 'cluster':
             rows += _of_compute(name)
         if kind != 'compute':
-            records = catalogue.records if name is None else [
-                cluster_record(self.app.settings, name)
-            ]  # fmt: skip
+            records = catalogue.records
+            if name is not None:
+                records = [cluster_record(self.app.settings, name)]
             for record in records:
                 rows += _of_cluster(catalogue, record, even_unused=name is not None)
             rows += _conflicts(catalogue, self.app.settings, {one.name for one in records})
         if parsed_args.state:
-            rows += Digests(Path(parsed_args.state)).turn(records)
+            rows += _changed_since(Path(parsed_args.state), records)
         if parsed_args.clusters:
             rows += self._of_clusters(catalogue, None if name is None else records)
         # A driver that was named is wanted, so a missing extra is a failure.
@@ -97,42 +97,40 @@ class Check(KilnLister):
                 yield ['cluster', cluster.pin.name, cluster.pin.version, found.state.value, told]
 
 
-class Digests:
-    """File with the digest of each cluster driver at the last run."""
+def _changed_since(path: Path, records: Sequence[DriverRecord]) -> Iterator[list[Any]]:
+    """Yield a row for each driver changed without a new version; store new drivers.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    A changed driver is reported until it has a new version, or the old content again.
 
-    def turn(self, records: Any) -> list[list[Any]]:
-        """Return a row for each driver changed without a new version; store new drivers.
+    :raises UsageError: the file has no digests, or cannot be written.
+    """
+    former = _digests(path)
+    now = {str(one): one.digest for one in records if one.digest and one.version}
+    text = json.dumps({'digests': {**now, **former}}, indent=1, sort_keys=True)
+    try:
+        path.write_text(text)
+    except OSError as exc:
+        raise UsageError(f'Cannot write {path}: {exc.strerror}.') from exc
+    for one in records:
+        was = former.get(str(one), one.digest)
+        if was != one.digest and str(one) in now:
+            told = (
+                f'{one} ({one.origin}) has changed without a new version: digest {one.digest}, '
+                f'was {was}. Raise its version, or put the former version back.'
+            )
+            yield ['cluster', one.name, one.version, 'changed', told]
 
-        A changed driver is reported until it has a new version, or the old content again.
 
-        :raises UsageError: the file has no digests, or cannot be written.
-        """
-        former = self._load()
-        now = {str(one): one.digest for one in records if one.digest and one.version}
-        text = json.dumps({'digests': {**now, **former}}, indent=1, sort_keys=True)
-        try:
-            self._path.write_text(text)
-        except OSError as exc:
-            raise UsageError(f'Cannot write {self._path}: {exc.strerror}.') from exc
-        return [
-            ['cluster', one.name, one.version, 'changed', _changed(one, former[str(one)])]
-            for one in records
-            if former.get(str(one), one.digest) != one.digest and str(one) in now
-        ]
-
-    def _load(self) -> Mapping[str, str]:
-        if not self._path.exists():
-            return {}
-        try:
-            found = json.loads(read_file(str(self._path), _MAX_BYTES))['digests']
-            return {str(name): str(digest) for name, digest in found.items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
-            raise UsageError(
-                f'Cannot use {self._path}: it has no digests. Remove it, or name another file.'
-            ) from exc
+def _digests(path: Path) -> Mapping[str, str]:
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(read_file(str(path), _MAX_BYTES))['digests']
+        return {str(name): str(digest) for name, digest in found.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise UsageError(
+            f'Cannot use {path}: it has no digests. Remove it, or name another file.'
+        ) from exc
 
 
 def _of_compute(name: str | None) -> Iterator[list[Any]]:
@@ -195,10 +193,3 @@ def _conflicts(catalogue: Catalogue, settings: Any, among: Collection[str]) -> I
         versions = ', '.join(sorted({record.version for record in one.drivers}))
         if names & set(among):
             yield ['cluster', ', '.join(sorted(names)), versions, 'conflict', one.message]
-
-
-def _changed(record: DriverRecord, former: str) -> str:
-    return (
-        f'{record} ({record.origin}) has changed without a new version: digest '
-        f'{record.digest}, was {former}. Raise its version, or put the former version back.'
-    )

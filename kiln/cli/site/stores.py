@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,26 +109,17 @@ def existing_store(conf: Any) -> Iterator[Store | None]:
         yield store
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Belongings:
-    """Ids and build keys of the known resources of clusters in a backend."""
+def belongings(conf: Any, backend: str) -> dict[str, frozenset[str]]:
+    """Return what clusters keep and have abandoned in a backend, for ``Rules``.
 
-    kept: frozenset[str] = frozenset()
-    #: Resources that were abandoned with their cluster.
-    abandoned: frozenset[str] = frozenset()
-
-
-def belongings(conf: Any, backend: str) -> Belongings:
-    """Return the resources of clusters in a backend; nothing if the store does not exist.
-
-    Does not create a store.
+    Does not create a store; without one, nothing belongs to clusters.
 
     :raises ConfigurationError: a package that the store needs is not installed.
     :raises StoreError: the store cannot be used, so needed resources are unknown.
     """
     with existing_store(conf) as store:
         if store is None:
-            return Belongings()
+            return {}
         from kiln.engine.plan.names import build_key
 
         kept = set(store.receipts.known(backend, 'server') | store.receipts.known(backend, 'port'))
@@ -140,4 +130,4 @@ def belongings(conf: Any, backend: str) -> Belongings:
                 for node in store.nodes.of(cluster.id)
                 if node.backend == backend and node.state is not NodeState.GONE
             }
-        return Belongings(frozenset(kept), store.receipts.abandoned(backend))
+        return {'kept': frozenset(kept), 'abandoned': store.receipts.abandoned(backend)}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kiln.cli.driver.scaffold.cluster_driver import (
+from kiln.cli.driver.scaffold.skeletons import (
     Form,
     fork_cluster_driver,
     fork_templates,
     new_cluster_driver,
+    new_compute_driver,
 )
-from kiln.cli.driver.scaffold.compute_driver import new_compute_driver
 
 __all__ = [
     'Form',

@@ -1,16 +1,30 @@
-"""Skeletons of cluster drivers in three forms, and forks of existing ones."""
+"""Skeletons of compute and cluster drivers, and forks of cluster drivers."""
 
 from __future__ import annotations
 
 import enum
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from kiln.cli.driver.scaffold.filling import check_free, check_name, fill
 from kiln.cluster_drivers.records import VERSION
 from kiln.exceptions import InvalidRequest
+from kiln.models import AmphoraType
 
+_KINDS = {
+    AmphoraType.VM: 'virtual machines',
+    AmphoraType.CONTAINER: 'containers',
+    AmphoraType.BARE_METAL: 'bare metal machines',
+    AmphoraType.HW_LOAD_BALANCER: 'hardware load balancers',
+}
+_HINTS = {
+    AmphoraType.VM: 'Return once the machine has an id; kiln watches it boot.',
+    AmphoraType.CONTAINER: 'A container that was created but not started is an amphora too.',
+    AmphoraType.BARE_METAL: 'Machines are claimed, not created: claim and tag in one step.',
+    AmphoraType.HW_LOAD_BALANCER: 'Claim an appliance, or a partition of one, in one step.',
+}
 _TEMPLATES = 'templates'
 #: Patterns of a driver's name and version by file; the value is the second group.
 _SAID = {
@@ -36,6 +50,43 @@ class Form(enum.StrEnum):
     PACKAGE = 'package'
 
 
+def new_compute_driver(name: str, amphora_type: str, target: Path) -> list[Path]:
+    """Write the package ``kiln-driver-NAME`` into a folder; return its files.
+
+    It installs and its tests pass unchanged. Nothing is ever overwritten.
+
+    :raises InvalidRequest: the name or the type is invalid, or the package exists.
+    """
+    words = _words(check_name(name), _check_type(amphora_type))
+    return fill('compute', words, target / words['dist'])
+
+
+def _check_type(amphora_type: str) -> AmphoraType:
+    try:
+        return AmphoraType(amphora_type)
+    except ValueError:
+        known = ', '.join(kind.value for kind in AmphoraType)
+        raise InvalidRequest(
+            f'Cannot write a driver for amphora type {amphora_type!r}: choose one of {known}.'
+        ) from None
+
+
+def _words(name: str, kind: AmphoraType) -> Mapping[str, str]:
+    parts = [part.capitalize() for part in name.split('_')]
+    dist = _dist(name)
+    return {
+        'name': name,
+        'dist': dist,
+        'rule': '=' * len(dist),
+        'module': f'kiln_{name}',
+        'cls': ''.join(parts),
+        'title': ' '.join(parts),
+        'member': kind.name,
+        'kinds': _KINDS[kind],
+        'hint': _HINTS[kind],
+    }
+
+
 def new_cluster_driver(name: str, form: str, target: Path) -> list[Path]:
     """Write a driver into a folder: the directory NAME, or the package ``kiln-driver-NAME``.
 
@@ -48,7 +99,7 @@ def new_cluster_driver(name: str, form: str, target: Path) -> list[Path]:
         raise InvalidRequest(
             f'Cannot write a cluster driver as {form!r}: choose one of {", ".join(Form)}.'
         )
-    dist = f'kiln-driver-{name.replace("_", "-")}'
+    dist = _dist(name)
     words = {
         'name': name,
         'module': name,
@@ -111,6 +162,10 @@ def _said(file: Path, name: str, version: str) -> str:
             )
         text = pattern.sub(rf'\g<1>{quoted}', text, count=1)
     return text
+
+
+def _dist(name: str) -> str:
+    return f'kiln-driver-{name.replace("_", "-")}'
 
 
 def _files(root: Path) -> list[Path]:
