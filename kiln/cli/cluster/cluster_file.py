@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 #: Stands for standard input in the place of a file name.
 STDIN = '-'
-_SAID = '<stdin>'
 
 
 def read_page(path: str, stdin: TextIO | None) -> ClusterFile:
@@ -27,13 +26,9 @@ def read_page(path: str, stdin: TextIO | None) -> ClusterFile:
         from kiln.yaml_schema.reader import MAX_BYTES
     if path != STDIN:
         return read(read_file(path, MAX_BYTES), path)
-    return read(_read_all(stdin, MAX_BYTES + 1), _SAID)
-
-
-def _read_all(stdin: TextIO | None, most: int) -> bytes:
     if stdin is None:
         raise UsageError('Cannot read standard input: it is closed.')
     # Bytes: the YAML reader decides on the encoding.
     buffer = getattr(stdin, 'buffer', None)
-    content: bytes = stdin.read(most).encode() if buffer is None else buffer.read(most)
-    return content
+    most = MAX_BYTES + 1
+    return read(stdin.read(most).encode() if buffer is None else buffer.read(most), '<stdin>')

@@ -9,10 +9,15 @@ from pathlib import Path
 from kiln.cli.arguments import Adder, argument, flag
 from kiln.cli.base import KilnLister, Rows
 from kiln.cli.driver.lookup import DRIVER, KIND, KINDS, class_of_cluster, cluster_record
+from kiln.cli.driver.scaffold import (
+    Form,
+    fork_cluster_driver,
+    fork_templates,
+    new_cluster_driver,
+    new_compute_driver,
+)
 from kiln.cli.exit_codes import UsageError
 from kiln.models import AmphoraType
-
-_FORMS = ('directory', 'python', 'package')
 
 
 def _output(what: str) -> Adder:
@@ -38,7 +43,7 @@ class New(KilnLister):
         ),
         argument(
             '--form',
-            choices=_FORMS,
+            choices=[form.value for form in Form],
             default='directory',
             help='Form of a cluster driver: a directory without Python, a directory with '
             'driver.py, or a package with tests (default: directory).',
@@ -47,8 +52,6 @@ class New(KilnLister):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        from kiln.cli.driver.scaffold import new_cluster_driver, new_compute_driver
-
         name, target = parsed_args.name, Path(parsed_args.output)
         if parsed_args.kind == 'compute':
             files = _written(lambda: new_compute_driver(name, parsed_args.type, target), target)
@@ -82,7 +85,6 @@ class Fork(KilnLister):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        from kiln.cli.driver.scaffold import fork_cluster_driver, fork_templates
         from kiln.cluster_drivers.discovery.guide import home_of
 
         if parsed_args.kind == 'compute':

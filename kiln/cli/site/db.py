@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kiln.cli.arguments import argument, flag, span
@@ -15,30 +14,26 @@ from kiln.cli.output.views import fields, moment
 from kiln.cli.site.stores import configured_database
 
 if TYPE_CHECKING:
+    from kiln.cli.app import KilnApp
     from kiln.db.database import Database
 
 
-class _OnDatabase(KilnCommand):
-    """A command on the database itself, whatever the revision of its tables."""
+def _database(app: KilnApp) -> contextlib.closing[Database]:
+    """Open the configured database, whatever the revision of its tables.
 
-    @contextlib.contextmanager
-    def database(self) -> Iterator[Database]:
-        """Open the database that the configuration names.
-
-        Import modules that need SQLAlchemy after this: it reports what is not installed.
-        """
-        with contextlib.closing(configured_database(self.app.settings)) as opened:
-            yield opened
+    Import modules that need SQLAlchemy after this: it reports what is not installed.
+    """
+    return contextlib.closing(configured_database(app.settings))
 
 
-class Upgrade(_OnDatabase):
+class Upgrade(KilnCommand):
     """Upgrade the tables to this version of kiln; create them in an empty database.
 
     Stop all other processes of kiln and make a backup first. Safe to repeat.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        with self.database() as database:
+        with _database(self.app) as database:
             from kiln.db.tables.schema import REVISION
             from kiln.db.tables.upgrade import upgrade
 
@@ -50,14 +45,14 @@ class Upgrade(_OnDatabase):
                 self.app.say(f'The store at {database.name} has revision {REVISION}; it {was}.')
 
 
-class Check(KilnShow, _OnDatabase):
+class Check(KilnShow):
     """Show the revision of the tables, their row counts, and leases of dead owners.
 
     The exit status is 6 if this version of kiln cannot use the database.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        with self.database() as database:
+        with _database(self.app) as database:
             from kiln.db.upkeep import check
 
             health = check(database)
@@ -78,7 +73,7 @@ class Check(KilnShow, _OnDatabase):
         )
 
 
-class Purge(KilnShow, _OnDatabase):
+class Purge(KilnShow):
     """Remove old records: ended operations with their steps, events, gone nodes, receipts.
 
     Records that the status of an existing cluster needs stay.
@@ -95,14 +90,14 @@ class Purge(KilnShow, _OnDatabase):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        with self.database() as database:
+        with _database(self.app) as database:
             from kiln.db.upkeep import purge
 
             purged = purge(database, parsed_args.older_than)
         return fields(dataclasses.asdict(purged))
 
 
-class RotateKey(_OnDatabase):
+class RotateKey(KilnCommand):
     """Encrypt all secrets with a new key, and keep the former key for reading.
 
     If several hosts share the database: run it with --prepare, copy the key file to all
@@ -115,7 +110,7 @@ class RotateKey(_OnDatabase):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        with self.database() as database:
+        with _database(self.app) as database:
             from kiln.db.records.secrets import Secrets
             from kiln.db.store import key_file
 
