@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from kiln.cli.output.operation_progress import Course, Goal, course, goal_of_view
 from kiln.clock import Clock
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 LOOK_S = 0.5
 #: Seconds between two polls of the state of an operation.
 ASK_S = 0.1
+
+
+#: Shows the progress of operations, and the events since the last call.
+Show = Callable[[Sequence[Course], Sequence[Event]], None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,27 +50,13 @@ class Entered:
         )
 
 
-class Screen(Protocol):
-    """Display of the progress of operations."""
-
-    def show(self, courses: Sequence[Course], events: Sequence[Event]) -> None:
-        """Show the progress, and the events since the last call."""
-
-
-class Silence:
-    """Shows nothing."""
-
-    def show(self, courses: Sequence[Course], events: Sequence[Event]) -> None:
-        pass
-
-
 class Follower:
     """Polls operations and shows their progress."""
 
-    def __init__(self, clusters: Clusters, clock: Clock, screen: Screen) -> None:
+    def __init__(self, clusters: Clusters, clock: Clock, show: Show) -> None:
         self._clusters = clusters
         self._clock = clock
-        self._screen = screen
+        self._show = show
         self._goals: dict[str, Goal] = {}
         self._last: dict[str, Course] = {}
 
@@ -88,7 +78,7 @@ class Follower:
                 if over:
                     news += self._news(entered, seqs)
                 courses = [self._course(*pair) for pair in zip(entered, found, strict=True)]
-                self._screen.show(courses, news)
+                self._show(courses, news)
             if over:
                 return found
             self._clock.sleep(ASK_S)

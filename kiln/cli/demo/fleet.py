@@ -243,13 +243,10 @@ class Play:
         took_s.append(time.perf_counter() - began)
         return result
 
-    @contextlib.contextmanager
-    def _tally(self, total: int, title: str) -> Iterator[Tally]:
+    def _tally(self, total: int, title: str) -> contextlib.AbstractContextManager[Tally]:
         if self._stage.drawn:
-            with live(total, self._stage.out, title) as drawn:
-                yield drawn
-        else:
-            yield Tally(total)
+            return live(total, self._stage.out, title)
+        return contextlib.nullcontext(Tally(total))
 
 
 def _end(progress: Tally, one: str, state: str, operation: Operation[Any]) -> None:

@@ -93,16 +93,13 @@ class LiveTally(Tally):
         return text
 
 
-@contextlib.contextmanager
-def tally(app: KilnApp, total: int, formatter: str) -> Iterator[Tally]:
+def tally(app: KilnApp, total: int, formatter: str) -> contextlib.AbstractContextManager[Tally]:
     """Show the progress of a command on stderr, unless the output is for programs."""
     if total < 2 or formatter != 'table' or not app.options.verbose_level:
-        yield Tally(total)
-    elif not app.stderr.isatty():
-        yield LineTally(total, app.stderr)
-    else:
-        with live(total, app.stderr) as drawn:
-            yield drawn
+        return contextlib.nullcontext(Tally(total))
+    if not app.stderr.isatty():
+        return contextlib.nullcontext(LineTally(total, app.stderr))
+    return live(total, app.stderr)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kiln.cli.cluster.following import Screen, Silence
+from kiln.cli.cluster.following import Show
 from kiln.cli.output.operation_progress import Course, GroupCourse
 from kiln.cluster_service.why import hint, span
 from kiln.clusters.models import Cause, Event, Node, NodeState
@@ -47,12 +47,12 @@ _EVENTS = 4
 
 
 @contextlib.contextmanager
-def screen(stream: TextIO, *, silent: bool = False) -> Iterator[Screen]:
+def screen(stream: TextIO, *, silent: bool = False) -> Iterator[Show]:
     """Show progress on a stream; the drawing on a terminal stays after the end."""
     if silent:
-        yield Silence()
+        yield lambda courses, events: None
     elif not stream.isatty():
-        yield Lines(stream)
+        yield Lines(stream).show
     else:
         from rich.console import Console
         from rich.live import Live
@@ -60,7 +60,7 @@ def screen(stream: TextIO, *, silent: bool = False) -> Iterator[Screen]:
         console = Console(file=stream)
         # Drawn only by show().
         with Live(console=console, auto_refresh=False, redirect_stdout=False) as live:
-            yield Drawn(live)
+            yield Drawn(live).show
 
 
 class Lines:

@@ -68,7 +68,7 @@ class Following(unittest.TestCase):
     def looks(self, ends_with):
         clusters, screen = Ending(ends_with), Shown()
         entered = Entered(cluster='web', operation=clusters.entered)
-        Follower(clusters, Leaping(), screen).follow([entered])
+        Follower(clusters, Leaping(), screen.show).follow([entered])
         return screen.looks
 
     def test_an_end_is_never_shown_before_its_cause(self):

@@ -152,14 +152,14 @@ class Shown(unittest.TestCase):
     def test_the_drawing_stays_on_the_terminal(self):
         stream = Terminal()
         with screen(stream) as shown:
-            shown.show([far(seen(node('a')))], [])
-            shown.show([far(seen(node('a'), state=OperationState.SUCCEEDED))], [])
+            shown([far(seen(node('a')))], [])
+            shown([far(seen(node('a'), state=OperationState.SUCCEEDED))], [])
         self.assertIn('succeeded', stream.getvalue())
 
     def test_silence_prints_nothing(self):
         stream = io.StringIO()
         with screen(stream, silent=True) as shown:
-            shown.show([far(seen())], [])
+            shown([far(seen())], [])
         self.assertEqual('', stream.getvalue())
 
 
