@@ -194,8 +194,8 @@ class Outages(OctaviaCase):
             self.build()
         with self.assertRaises(exceptions.ComputeDeleteException):
             self.compute.delete('i')
-        # It can end earlier by the length of a pause.
-        self.assertGreater(time.monotonic() - started, 2)
+        # Pauses between attempts are random, and no attempt follows that would be too late;
+        # so it can end at any time before. That it is repeated, the test above shows.
         self.assertLess(time.monotonic() - started, 300)
 
     def test_a_circuit_that_was_opened_by_hand_is_not_waited_for(self):
