@@ -25,7 +25,7 @@ from kiln.clusters.spec import ClusterSpec, ClusterTemplate, MachineSpec, NodeGr
 from kiln.db.store import Store
 from kiln.engine.nodes.join_key import known_key
 from kiln.engine.plan.changes import ClusterPlan, Shared
-from kiln.engine.plan.desired import Wishes, Zones
+from kiln.engine.plan.desired import Desired, Zones
 from kiln.engine.plan.diff import resize
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -84,7 +84,7 @@ class Planning:
         there, nodes = self._there(request.cluster)
         removed = _named(there, nodes, request.remove)
         group = _group_of(there, request.group, removed)
-        wanted = self._wishes(there).wanted(group)
+        wanted = self._desired(there).wanted(group)
         count = group.shape.count - len(removed) if request.count is None else request.count
         if count < 0:
             raise _wrong(group.name, f'count is {count}; it cannot be below 0')
@@ -248,8 +248,8 @@ class Planning:
         operation = Operation(id='', cluster_id=cluster.id, kind=kind, args=args)
         # A deletion does not need the driver, which can be missing.
         if kind is OperationKind.DELETE or self._drivers.plans_nodes(cluster.pin):
-            wishes = self._wishes(cluster, driven=kind is not OperationKind.DELETE)
-            plan, holds = wishes.plan(operation, nodes, self._clock.time(), doomed=doomed)
+            desired = self._desired(cluster, driven=kind is not OperationKind.DELETE)
+            plan, holds = desired.plan(operation, nodes, self._clock.time(), doomed=doomed)
         else:
             shared = Shared.ADD if before is None else Shared.KEEP
             plan = ClusterPlan(cluster=cluster.name, shared=shared, groups=())
@@ -263,9 +263,9 @@ class Planning:
             notices=(*notices, *holds),
         )  # fmt: skip
 
-    def _wishes(self, cluster: Cluster, *, driven: bool = True) -> Wishes:
+    def _desired(self, cluster: Cluster, *, driven: bool = True) -> Desired:
         templates = self._drivers.changed_templates(cluster.pin) if driven else ''
-        return Wishes(cluster, Context(defaults=self._defaults), self._zones, templates)
+        return Desired(cluster, Context(defaults=self._defaults), self._zones, templates)
 
     # ---- reading -----------------------------------------------------------------
 

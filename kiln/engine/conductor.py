@@ -16,12 +16,12 @@ from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.clusters.exceptions import ClusterError, ClusterNotFound, LeaseLost, StoreError
 from kiln.clusters.models import Lease, StepState
 from kiln.engine.cluster.absent_driver import AbsentDriver, deletes_without
-from kiln.engine.cluster.driver_worker import ForeignWork
-from kiln.engine.cluster.node_worker import ClusterWork
-from kiln.engine.cluster.worker import Work
+from kiln.engine.cluster.driver_worker import DriverWorker
+from kiln.engine.cluster.node_worker import NodeWorker
+from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
-from kiln.engine.health.standing_check import Watch
-from kiln.engine.results import News
+from kiln.engine.health.standing_check import StandingCheck
+from kiln.engine.results import ActionResult
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.database import DatabaseSource
 
@@ -55,10 +55,10 @@ class Conductor:
         # Unique to this process, so a lease of an earlier process is never mistaken for its own.
         self._owner = owner or f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
         # Results arrive with the epoch of the lease under which the action was started.
-        self._inbox: deque[tuple[int, News] | None] = deque()
+        self._inbox: deque[tuple[int, ActionResult] | None] = deque()
         self._arrived = threading.Condition()
-        self._works: dict[str, Work] = {}
-        self._watch = Watch(parts, self._owner, self._source.offer)
+        self._works: dict[str, Worker] = {}
+        self._watch = StandingCheck(parts, self._owner, self._source.offer)
         # Clusters whose leases are held, but that wait for requests in flight, and until when.
         self._quiet: dict[str, tuple[_Held, float]] = {}
         # Clusters that could not be started here, and until when they are skipped.
@@ -108,7 +108,7 @@ class Conductor:
             self._poll_at = now + self._parts.settings.poll_s
             self._look_for_work()
         self._end_quiet(now)
-        by_cluster: dict[str, list[News]] = defaultdict(list)
+        by_cluster: dict[str, list[ActionResult]] = defaultdict(list)
         for epoch, one in news:
             work = self._works.get(one.cluster_id)
             # What was started under an earlier lease is found again in the backend.
@@ -118,12 +118,12 @@ class Conductor:
         for scope in due | by_cluster.keys():
             self._turn(scope, by_cluster[scope])
 
-    def _put(self, one: tuple[int, News] | None) -> None:
+    def _put(self, one: tuple[int, ActionResult] | None) -> None:
         with self._arrived:
             self._inbox.append(one)
             self._arrived.notify()
 
-    def _take(self) -> tuple[list[tuple[int, News]], bool]:
+    def _take(self) -> tuple[list[tuple[int, ActionResult]], bool]:
         """Wait for results, and return all that have arrived."""
         clock = self._parts.clock
         until = min(
@@ -225,7 +225,7 @@ class Conductor:
         self._works[lease.scope] = work
         self._turn(lease.scope, [])
 
-    def _work_on(self, lease: Lease) -> Work:
+    def _work_on(self, lease: Lease) -> Worker:
         cluster = self._parts.store.clusters.get(lease.scope)
         driver: ClusterDriver
         try:
@@ -237,12 +237,12 @@ class Conductor:
             LOG.warning('Deleting cluster %s without its driver: %s', cluster.name, exc)
             driver = AbsentDriver()
 
-        def tell(news: News) -> None:
+        def tell(news: ActionResult) -> None:
             self._put((lease.epoch, news))
 
         if isinstance(driver, NodeClusterDriver):
-            return ClusterWork(self._parts, lease, driver, tell)
-        return ForeignWork(self._parts, lease, driver, tell)
+            return NodeWorker(self._parts, lease, driver, tell)
+        return DriverWorker(self._parts, lease, driver, tell)
 
     def _has_work(self, scope: str) -> bool:
         """Read it from the store, whatever the source reports."""
@@ -256,7 +256,7 @@ class Conductor:
             for step in store.journal.open(operation.id)
         )
 
-    def _turn(self, scope: str, news: list[News]) -> None:
+    def _turn(self, scope: str, news: list[ActionResult]) -> None:
         work = self._works.get(scope)
         if work is None:
             return

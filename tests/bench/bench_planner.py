@@ -14,9 +14,9 @@ import time
 
 from kiln.clusters.models import Node, NodeState
 from kiln.clusters.spec import NodeGroupSpec, Place, Shape, ZoneRule, Zones
-from kiln.engine.plan.changes import Wanted
+from kiln.engine.plan.changes import DesiredGroup
 from kiln.engine.plan.diff import plan_group, resize
-from kiln.engine.plan.rollout import next_turn
+from kiln.engine.plan.rollout import next_round
 
 SMALL = 100
 ROUNDS = 5
@@ -31,7 +31,7 @@ def wanted(count, made_with='new'):
         flavors={'large': count // 3, 'small': count - count // 3},
         zones=Zones(rule=ZoneRule.COUNTS, counts=counts),
     )
-    return Wanted(group=NodeGroupSpec(name='work', shape=shape), made_with=made_with)
+    return DesiredGroup(group=NodeGroupSpec(name='work', shape=shape), made_with=made_with)
 
 
 def nodes_of(plan):
@@ -55,16 +55,16 @@ def resized(one, nodes, count):
     found = resize(one, nodes, count)
     group = dataclasses.replace(one.group, shape=found.shape)
     plan = plan_group(dataclasses.replace(one, group=group), nodes, victims=found.victims)
-    return next_turn(plan)
+    return next_round(plan)
 
 
 def cases(count):
     one = wanted(count)
     nodes = nodes_of(plan_group(one, ()))
     return {
-        'create': lambda: next_turn(plan_group(one, ())),
-        'nothing to do': lambda: next_turn(plan_group(one, nodes)),
-        'upgrade': lambda: next_turn(plan_group(one, nodes, upgrade=True)),
+        'create': lambda: next_round(plan_group(one, ())),
+        'nothing to do': lambda: next_round(plan_group(one, nodes)),
+        'upgrade': lambda: next_round(plan_group(one, nodes, upgrade=True)),
         'half of them go': lambda: resized(one, nodes, count // 2),
         'twice as many': lambda: resized(one, nodes, count * 2),
     }

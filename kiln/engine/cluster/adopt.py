@@ -11,13 +11,13 @@ from typing import Any
 from kiln.clusters.models import Cause, Cluster, Node, NodeState, Operation
 from kiln.clusters.spec import ClusterSpec, NodeGroupSpec, Place, Shape, ZoneRule
 from kiln.engine.context import Backends
-from kiln.engine.nodes.node_table import Roster
-from kiln.engine.nodes.transaction import Entry
+from kiln.engine.nodes.node_table import NodeTable
+from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.plan.counts import check_count
-from kiln.engine.plan.desired import Wishes
-from kiln.engine.plan.lifecycle import Act, cause_of
+from kiln.engine.plan.desired import Desired
+from kiln.engine.plan.lifecycle import ActionKind, cause_of
 from kiln.engine.plan.names import Naming
-from kiln.engine.results import News
+from kiln.engine.results import ActionResult
 from kiln.models import Amphora, State
 
 
@@ -34,13 +34,13 @@ class Adoption:
         operation: Operation,
         backends: Backends,
         naming: Naming,
-        tell: Callable[[News], None],
+        tell: Callable[[ActionResult], None],
     ) -> None:
         self._operation = operation
         self._backends = backends
         self._naming = naming
         self._tell = tell
-        self._news: News | None = None
+        self._news: ActionResult | None = None
         #: True while the machine is being read.
         self.busy = False
 
@@ -52,20 +52,20 @@ class Adoption:
     def _group(self) -> str:
         return str(self._operation.args.get('group', ''))
 
-    def learn(self, news: News) -> None:
+    def learn(self, news: ActionResult) -> None:
         """Take in the backend's result for the machine."""
         self.busy, self._news = False, news
 
-    def is_done(self, roster: Roster) -> bool:
+    def is_done(self, table: NodeTable) -> bool:
         """Return whether the machine is a node."""
-        return any(node.compute_id == self._compute_id for node in roster.nodes())
+        return any(node.compute_id == self._compute_id for node in table.nodes())
 
     def go_on(
         self,
-        entry: Entry,
-        roster: Roster,
+        tx: Transaction,
+        table: NodeTable,
         cluster: Cluster,
-        wishes: Wishes,
+        desired: Desired,
         known: Callable[[str, str], Collection[str]],
     ) -> Cause | None:
         """Read the machine, or adopt it; return why that is not possible.
@@ -77,12 +77,12 @@ class Adoption:
             return _refused(f'Cluster {cluster.name} has no group {self._group!r}.')
         if problems := check_count(group, group.shape.count + 1):
             return _refused(problems[0].message)
-        machine = wishes.machine(group.name)
+        machine = desired.machine(group.name)
         backend = self._backends.get(machine.compute_driver).name
         if self._news is None:
             if not self.busy:
                 self.busy = True
-                entry.launches.append(functools.partial(self._look, backend))
+                tx.launches.append(functools.partial(self._look, backend))
             return None
         if self._news.error is not None:
             return cause_of(self._news.error)
@@ -92,8 +92,8 @@ class Adoption:
             return _refused(f'Cannot adopt machine {amphora.id} of backend {backend}: {why}.')
         place = place_of(group.shape, amphora, machine.flavor)
         name = amphora.name
-        if not name or name in roster.names:
-            name = self._naming.new_name(cluster.name, group.name, roster.names)
+        if not name or name in table.names:
+            name = self._naming.new_name(cluster.name, group.name, table.names)
         node = Node(
             id=str(self._operation.args.get('node') or self._naming.new_id()),
             cluster_id=cluster.id,
@@ -104,27 +104,29 @@ class Adoption:
             # It can still be starting; its driver decides when it is ready.
             state=NodeState.BOOTING,
             compute_id=amphora.id,
-            created_at=entry.now,
-            since=entry.now,
+            created_at=tx.now,
+            since=tx.now,
         )
-        roster.add(entry, node)
-        entry.accept(node, amphora.id)
+        table.add(tx, node)
+        tx.accept(node, amphora.id)
         spec = _grown_spec(cluster.spec, group, place)
-        entry.change_aim(dataclasses.replace(cluster.aim, spec=spec), cluster.generation)
-        entry.tell('node-adopted', f'{node.name} is now machine {amphora.id}', node)
+        tx.change_aim(dataclasses.replace(cluster.aim, spec=spec), cluster.generation)
+        tx.tell('node-adopted', f'{node.name} is now machine {amphora.id}', node)
         return None
 
     def _look(self, backend: str) -> None:
         def done(found: Any) -> None:
             error = found.exception()
             value = None if error is not None else found.result()
-            self._tell(News(self._operation.cluster_id, None, Act.ADOPT, value, error))
+            self._tell(
+                ActionResult(self._operation.cluster_id, None, ActionKind.ADOPT, value, error)
+            )
 
         try:
             found = self._backends.get(backend).get_amphora(amphora_id=self._compute_id)
         # Whatever fails, the round must receive a result, so that it stops waiting.
         except Exception as exc:
-            self._tell(News(self._operation.cluster_id, None, Act.ADOPT, error=exc))
+            self._tell(ActionResult(self._operation.cluster_id, None, ActionKind.ADOPT, error=exc))
         else:
             found.add_done_callback(done)
 

@@ -9,25 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kiln.clusters.models import Cluster, NodeState, Operation
-from kiln.engine.cluster.deletion_proof import Sweep
+from kiln.engine.cluster.deletion_proof import DeletionProof
 from kiln.engine.context import Backends
-from kiln.engine.nodes.node_table import Member, Roster
-from kiln.engine.nodes.transaction import Entry
+from kiln.engine.nodes.node_table import Member, NodeTable
+from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.plan.names import build_key
-from kiln.engine.results import News
+from kiln.engine.results import ActionResult
 
 #: Failures in a row after which a forced deletion gives something up.
 TRIES = 3
 
 
-class Burial:
+class Deletion:
     """Completes the deletion of one cluster."""
 
     def __init__(
-        self, cluster_id: str, backends: Backends, roster: Roster, tell: Callable[[News], None]
+        self,
+        cluster_id: str,
+        backends: Backends,
+        table: NodeTable,
+        tell: Callable[[ActionResult], None],
     ) -> None:
-        self._sweep = Sweep(cluster_id, backends, tell)
-        self._roster = roster
+        self._sweep = DeletionProof(cluster_id, backends, tell)
+        self._nodes = table
         #: True if resources that cannot be deleted are abandoned.
         self.forced = False
         #: No poll begins before this time, by the monotonic clock.
@@ -47,7 +51,7 @@ class Burial:
         """Read whether the deletion is forced; if so, reset the count of failures."""
         self.forced = operation is not None and operation.forced
         if self.forced:
-            self._roster.renew()
+            self._nodes.renew()
 
     def gives_up(self, member: Member) -> bool:
         """Return whether the deletion of a node is no longer tried."""
@@ -55,48 +59,48 @@ class Burial:
 
     def is_due(self) -> bool:
         """Return whether all nodes that are left are abandoned."""
-        return not self._roster.busy and all(map(self.gives_up, self._roster.members()))
+        return not self._nodes.busy and all(map(self.gives_up, self._nodes.members()))
 
     def could_end(self) -> bool:
         """Return whether it can end late: each node left was at least sent a delete."""
         return self.forced and all(
             self.gives_up(member) or member.node.state is NodeState.DELETING
-            for member in self._roster.members()
+            for member in self._nodes.members()
         )
 
     def may_look(self, moment: float) -> bool:
         """Return whether a poll is due and none is under way."""
         return not self.busy and moment >= self._look_at
 
-    def look(self, entry: Entry, names: Iterable[str]) -> None:
+    def look(self, tx: Transaction, names: Iterable[str]) -> None:
         """Poll the backends for remaining resources, after the commit."""
         # A backend that does not answer for a node does not answer for the rest either.
-        silent = {member.node.backend for member in self._roster.members()}
+        silent = {member.node.backend for member in self._nodes.members()}
         asked = [name for name in names if name not in silent]
         self._sweep.busy = True
-        entry.launches.append(lambda: self._sweep.look(asked))
+        tx.launches.append(lambda: self._sweep.look(asked))
 
-    def learn(self, news: News, entry: Entry, *, settle_s: float) -> bool:
+    def learn(self, news: ActionResult, tx: Transaction, *, settle_s: float) -> bool:
         """Take in what was found; return whether to poll once more, after ``settle_s``."""
-        again = self._sweep.learn(news, entry)
+        again = self._sweep.learn(news, tx)
         # Deletions take time, and so does the recovery of a backend that did not answer.
-        self._look_at = entry.moment + settle_s if self._sweep.in_vain else 0.0
+        self._look_at = tx.moment + settle_s if self._sweep.in_vain else 0.0
         return again
 
-    def bury(self, entry: Entry, cluster: Cluster, *, driven: bool) -> None:
+    def bury(self, tx: Transaction, cluster: Cluster, *, driven: bool) -> None:
         """Remove the cluster from the store; record and report what is abandoned with it.
 
         :param driven: its driver was present, so the resources of another engine are gone.
         """
-        for member in self._roster.members():
+        for member in self._nodes.members():
             node = member.node
             kind, name = 'server', node.compute_id
             if name is None:
                 # A machine might exist, and can be found by its build key.
                 kind, name = 'build', build_key(node)
-            entry.abandon(node.backend, kind, name, node)
+            tx.abandon(node.backend, kind, name, node)
         for backend, amphora_id in self._sweep.left:
-            entry.abandon(backend, 'server', amphora_id)
+            tx.abandon(backend, 'server', amphora_id)
         if cluster.driver_handle is not None and not driven:
-            entry.abandon(cluster.pin.name, 'handle', cluster.driver_handle)
-        entry.bury(forced=self.forced)
+            tx.abandon(cluster.pin.name, 'handle', cluster.driver_handle)
+        tx.bury(forced=self.forced)

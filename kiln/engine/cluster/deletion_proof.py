@@ -9,8 +9,8 @@ from typing import Any
 
 from kiln.clusters.models import OperationKind
 from kiln.engine.context import Backends
-from kiln.engine.nodes.transaction import Entry
-from kiln.engine.results import News
+from kiln.engine.nodes.transaction import Transaction
+from kiln.engine.results import ActionResult
 from kiln.exceptions import AmphoraComputeError
 
 LOG = logging.getLogger(__name__)
@@ -19,10 +19,12 @@ LOG = logging.getLogger(__name__)
 LOOKS = 2
 
 
-class Sweep:
+class DeletionProof:
     """Polls backends for machines marked with a cluster's id, and deletes unknown ones."""
 
-    def __init__(self, cluster_id: str, backends: Backends, tell: Callable[[News], None]) -> None:
+    def __init__(
+        self, cluster_id: str, backends: Backends, tell: Callable[[ActionResult], None]
+    ) -> None:
         self._cluster_id = cluster_id
         self._backends = backends
         self._tell = tell
@@ -43,7 +45,7 @@ class Sweep:
         self.busy = True
         pending = set(names)
         if not pending:
-            self._tell(News(self._cluster_id, value=()))
+            self._tell(ActionResult(self._cluster_id, value=()))
             return
         found: list[tuple[str, str]] = []
         for name in sorted(pending):
@@ -51,11 +53,11 @@ class Sweep:
                 listing = self._backends.get(name).list_amphorae()
             # A backend that cannot be opened cannot be proven empty.
             except Exception as exc:
-                self._tell(News(self._cluster_id, error=exc))
+                self._tell(ActionResult(self._cluster_id, error=exc))
                 return
             listing.add_done_callback(functools.partial(self._listed, name, pending, found))
 
-    def learn(self, news: News, entry: Entry) -> bool:
+    def learn(self, news: ActionResult, tx: Transaction) -> bool:
         """Take in what was found; return whether to poll once more, later.
 
         What is left is deleted only after the commit, which proves that the lease is still
@@ -70,16 +72,16 @@ class Sweep:
         self.left = news.value
         self._empty = 0 if news.value else self._empty + 1
         self.in_vain = self.in_vain + 1 if news.value else 0
-        operation = entry.operation
+        operation = tx.operation
         if operation is None or operation.cancelled or operation.kind is not OperationKind.DELETE:
             return False
         for name, amphora_id in news.value:
-            entry.tell(
+            tx.tell(
                 'stray-deleted',
                 f'Machine {amphora_id} on {name} is deleted: it is not recorded, and its cluster '
                 f'is being deleted',
             )
-            entry.launches.append(functools.partial(self._delete, name, amphora_id))
+            tx.launches.append(functools.partial(self._delete, name, amphora_id))
         return not self.proven
 
     def _delete(self, name: str, amphora_id: str) -> None:
@@ -98,7 +100,7 @@ class Sweep:
         pending.discard(name)
         if (error := listing.exception()) is not None:
             pending.clear()
-            self._tell(News(self._cluster_id, error=error))
+            self._tell(ActionResult(self._cluster_id, error=error))
             return
         found += [
             (name, amphora.id)
@@ -106,4 +108,4 @@ class Sweep:
             if amphora.metadata.get('cluster') == self._cluster_id
         ]
         if not pending:
-            self._tell(News(self._cluster_id, value=tuple(found)))
+            self._tell(ActionResult(self._cluster_id, value=tuple(found)))

@@ -29,15 +29,15 @@ from kiln.clusters.models import (
 )
 from kiln.clusters.spec import ClusterTemplate, Strategy
 from kiln.engine.cluster.delete import TRIES
-from kiln.engine.cluster.hook_gate import Hooking
+from kiln.engine.cluster.hook_gate import HookGate
 from kiln.engine.cluster.reasons import why_late
-from kiln.engine.cluster.worker import Work
+from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
-from kiln.engine.nodes.node_table import Member, Roster
-from kiln.engine.nodes.transaction import Entry
+from kiln.engine.nodes.node_table import Member, NodeTable
+from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.plan.lifecycle import cause_of, pause_s
 from kiln.engine.plan.reset_rounds import refusal
-from kiln.engine.results import News
+from kiln.engine.results import ActionResult
 from kiln.exceptions import KilnError
 
 #: Seconds between two polls for progress.
@@ -61,16 +61,20 @@ class _Answer:
     report: StatusReport | None = None
 
 
-class ForeignWork(Work):
+class DriverWorker(Worker):
     """Calls a driver to bring its cluster to the desired state."""
 
     def __init__(
-        self, parts: Parts, lease: Lease, driver: ClusterDriver, tell: Callable[[News], None]
+        self,
+        parts: Parts,
+        lease: Lease,
+        driver: ClusterDriver,
+        tell: Callable[[ActionResult], None],
     ) -> None:
-        # kiln has no records of its nodes, so the roster has timers and no members.
-        super().__init__(parts, lease, Roster(()), tell)
+        # kiln has no records of its nodes, so the node table has timers and no members.
+        super().__init__(parts, lease, NodeTable(()), tell)
         self._driver = driver
-        self._hooking = Hooking(parts, driver, self._roster, self._context, tell)
+        self._hooking = HookGate(parts, driver, self._nodes, self._context, tell)
         #: True while a call of the driver is under way.
         self._busy = False
         #: True if the driver has received the operation, and if it has completed it.
@@ -104,24 +108,24 @@ class ForeignWork(Work):
 
     # ---- going on ------------------------------------------------------------------
 
-    def _go_on(self, entry: Entry, due: list[Member]) -> None:
-        operation = entry.operation
+    def _go_on(self, tx: Transaction, due: list[Member]) -> None:
+        operation = tx.operation
         assert operation is not None
-        if not self._has_begun(entry, operation):
+        if not self._has_begun(tx, operation):
             return
         if self._complete:
-            self._arrive(entry, operation)
-        elif not self._busy and entry.moment >= self._not_before:
+            self._arrive(tx, operation)
+        elif not self._busy and tx.moment >= self._not_before:
             self._busy = True
-            ask = self._next_question(entry, operation)
-            cluster = entry.cluster or self._cluster
+            ask = self._next_question(tx, operation)
+            cluster = tx.cluster or self._cluster
             run = functools.partial(self._ask, operation, cluster, ask)
-            entry.launches.append(functools.partial(self._parts.run, run))
+            tx.launches.append(functools.partial(self._parts.run, run))
 
-    def _has_begun(self, entry: Entry, operation: Operation) -> bool:
+    def _has_begun(self, tx: Transaction, operation: Operation) -> bool:
         """Begin the operation if it has not begun; return whether it can continue."""
         if operation.state is OperationState.QUEUED:
-            entry.begin()
+            tx.begin()
             refused = refusal(operation.kind, self._driver, ())
             if refused is None and operation.kind in _UNKNOWN:
                 refused = MissingCapability(
@@ -129,118 +133,118 @@ class ForeignWork(Work):
                     f'not support {operation.kind.value}.'
                 )
             if refused is not None:
-                entry.end(OperationState.FAILED, cause_of(refused))
+                tx.end(OperationState.FAILED, cause_of(refused))
                 return False
-        return self._hooking.may_begin(entry)
+        return self._hooking.may_begin(tx)
 
-    def _next_question(self, entry: Entry, operation: Operation) -> Ask:
+    def _next_question(self, tx: Transaction, operation: Operation) -> Ask:
         if self._asked or operation.kind is OperationKind.CHECK:
             return self._driver.update_cluster_status
-        self._settle(entry, operation, StepState.INTENT)
-        return _asking(self._driver, operation, entry.now)
+        self._settle(tx, operation, StepState.INTENT)
+        return _asking(self._driver, operation, tx.now)
 
-    def _arrive(self, entry: Entry, operation: Operation) -> None:
-        if not self._hooking.may_end(entry):
+    def _arrive(self, tx: Transaction, operation: Operation) -> None:
+        if not self._hooking.may_end(tx):
             return
-        entry.end(OperationState.SUCCEEDED)
+        tx.end(OperationState.SUCCEEDED)
         if operation.kind is OperationKind.DELETE:
-            entry.bury(forced=operation.forced)
+            tx.bury(forced=operation.forced)
         elif operation.kind is not OperationKind.CHECK:
-            cluster = entry.cluster or self._cluster
-            entry.cluster = dataclasses.replace(cluster, former=cluster.aim, updated_at=entry.now)
+            cluster = tx.cluster or self._cluster
+            tx.cluster = dataclasses.replace(cluster, former=cluster.aim, updated_at=tx.now)
 
-    def _miss(self, entry: Entry, operation: Operation) -> None:
+    def _miss(self, tx: Transaction, operation: Operation) -> None:
         if operation.forced and (self._busy or self._asked):
-            self._abandon(entry)
-            entry.end(OperationState.SUCCEEDED)
-            entry.bury(forced=True)
+            self._abandon(tx)
+            tx.end(OperationState.SUCCEEDED)
+            tx.bury(forced=True)
             return
         left = 'its engine has not reported that it is done'
         if self._complete:
             left = 'its hooks are not done'
-        entry.end(OperationState.FAILED, why_late(operation, self._cluster.name, left))
+        tx.end(OperationState.FAILED, why_late(operation, self._cluster.name, left))
 
     def _ask(self, operation: Operation, cluster: Cluster, ask: Ask) -> None:
         try:
             with driver_errors(self._driver.name, operation.kind.value):
                 answer = _Answer(operation.id, ask(self._context(), cluster))
         except KilnError as exc:
-            self._tell(News(cluster.id, value=_Answer(operation.id), error=exc))
+            self._tell(ActionResult(cluster.id, value=_Answer(operation.id), error=exc))
         else:
-            self._tell(News(cluster.id, value=answer))
+            self._tell(ActionResult(cluster.id, value=answer))
 
     def _context(self, _: tuple[Node, ...] = ()) -> Context:
         return Context(site=self._parts.site, defaults=self._parts.defaults)
 
     # ---- results ---------------------------------------------------------------------
 
-    def _learn(self, news: Iterable[News], entry: Entry) -> None:
+    def _learn(self, news: Iterable[ActionResult], tx: Transaction) -> None:
         for one in news:
             if one.invocation:
-                self._hooking.learn(one, entry)
+                self._hooking.learn(one, tx)
                 continue
             self._busy = False
-            operation, answer = entry.operation, one.value
+            operation, answer = tx.operation, one.value
             if operation is None or operation.id != answer.operation_id:
                 continue
             if one.error is not None:
-                self._fail(entry, operation, one.error)
+                self._fail(tx, operation, one.error)
             else:
-                self._hear(entry, operation, answer.report)
+                self._hear(tx, operation, answer.report)
 
-    def _fail(self, entry: Entry, operation: Operation, error: BaseException) -> None:
+    def _fail(self, tx: Transaction, operation: Operation, error: BaseException) -> None:
         self._tries += 1
-        self._rest(entry.moment + pause_s(self._tries))
+        self._rest(tx.moment + pause_s(self._tries))
         cause = cause_of(error)
         if operation.forced:
-            self._give_up(entry, operation, cause)
+            self._give_up(tx, operation, cause)
             return
         # A driver that cannot report progress can still be at work.
         if self._asked or getattr(error, 'retryable', False):
-            entry.say(cause)
+            tx.say(cause)
         else:
-            self._settle(entry, operation, StepState.FAILED, cause)
-            entry.end(OperationState.FAILED, cause)
+            self._settle(tx, operation, StepState.FAILED, cause)
+            tx.end(OperationState.FAILED, cause)
 
-    def _give_up(self, entry: Entry, operation: Operation, cause: Cause) -> None:
+    def _give_up(self, tx: Transaction, operation: Operation, cause: Cause) -> None:
         """End a forced deletion without the resources that its engine does not delete."""
-        entry.say(cause)
+        tx.say(cause)
         if self._tries < TRIES:
             return
         self._complete = True
-        self._settle(entry, operation, StepState.DONE, cause)
-        self._abandon(entry)
+        self._settle(tx, operation, StepState.DONE, cause)
+        self._abandon(tx)
 
-    def _abandon(self, entry: Entry) -> None:
+    def _abandon(self, tx: Transaction) -> None:
         if (handle := self._cluster.driver_handle) is not None:
-            entry.abandon(self._cluster.pin.name, 'handle', handle)
+            tx.abandon(self._cluster.pin.name, 'handle', handle)
 
-    def _hear(self, entry: Entry, operation: Operation, report: StatusReport | None) -> None:
+    def _hear(self, tx: Transaction, operation: Operation, report: StatusReport | None) -> None:
         if operation.forced and report is not None and report.progress is Progress.FAILED:
             # Polling for progress would return the same failure again.
             self._asked = False
-            self._fail(entry, operation, ClusterDriverError(report.reason or _SILENT))
+            self._fail(tx, operation, ClusterDriverError(report.reason or _SILENT))
             return
         self._tries = 0
         just_asked, self._asked = not self._asked, True
         # A driver that was only just called can be done already.
         at_once = just_asked and report is None
-        self._rest(entry.moment if at_once else entry.moment + ASK_S)
+        self._rest(tx.moment if at_once else tx.moment + ASK_S)
         checked = operation.kind is OperationKind.CHECK
         done = report is not None and report.progress is Progress.COMPLETE
         self._complete = checked or done
         if not checked and (just_asked or done):
-            self._settle(entry, operation, StepState.DONE)
+            self._settle(tx, operation, StepState.DONE)
         if report is not None:
-            self._keep(entry, report)
+            self._keep(tx, report)
             if not self._complete:
-                _say(entry, operation, report)
+                _say(tx, operation, report)
 
     def _rest(self, moment: float) -> None:
         self._not_before = moment
-        self._roster.wake_at(moment)
+        self._nodes.wake_at(moment)
 
-    def _keep(self, entry: Entry, report: StatusReport) -> None:
+    def _keep(self, tx: Transaction, report: StatusReport) -> None:
         """Write the handle and state that the driver wants to be passed again."""
         changes: dict[str, Any] = {}
         if report.driver_handle is not None:
@@ -248,37 +252,37 @@ class ForeignWork(Work):
         if report.driver_state is not None:
             changes['driver_state'] = report.driver_state
         if changes:
-            entry.cluster = dataclasses.replace(self._cluster, **changes)
+            tx.cluster = dataclasses.replace(self._cluster, **changes)
 
     def _settle(
-        self, entry: Entry, operation: Operation, state: StepState, cause: Cause | None = None
+        self, tx: Transaction, operation: Operation, state: StepState, cause: Cause | None = None
     ) -> None:
         """Write the result of calling the driver."""
-        entry.journal(
+        tx.journal(
             Step(
                 id=f'{operation.id}.{_ASK}',
                 operation_id=operation.id,
                 cluster_id=operation.cluster_id,
                 kind=_ASK,
                 state=state,
-                started_at=entry.now,
-                ended_at=None if state is StepState.INTENT else entry.now,
+                started_at=tx.now,
+                ended_at=None if state is StepState.INTENT else tx.now,
                 result={_COMPLETE: True} if self._complete else {},
                 cause=cause,
             )
         )
 
 
-def _say(entry: Entry, operation: Operation, report: StatusReport) -> None:
+def _say(tx: Transaction, operation: Operation, report: StatusReport) -> None:
     """Record the progress of an engine that is not done."""
     cause = Cause(code='engine', message=report.reason) if report.reason else None
     if report.progress is Progress.FAILED:
         failed = Cause(code='engine_failed', message=report.reason or _SILENT)
-        entry.end(OperationState.FAILED, failed)
+        tx.end(OperationState.FAILED, failed)
     elif report.progress is Progress.UNKNOWN:
-        entry.say(cause or Cause(code='engine', message='Its engine cannot be reached now.'))
+        tx.say(cause or Cause(code='engine', message='Its engine cannot be reached now.'))
     else:
-        entry.operation = dataclasses.replace(operation, state=OperationState.RUNNING, cause=cause)
+        tx.operation = dataclasses.replace(operation, state=OperationState.RUNNING, cause=cause)
 
 
 def _asking(driver: ClusterDriver, operation: Operation, now: float) -> Ask:

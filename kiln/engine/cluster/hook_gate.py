@@ -25,11 +25,11 @@ from kiln.clusters.models import (
     Step,
 )
 from kiln.engine.context import Parts
-from kiln.engine.nodes.node_table import Member, Roster
-from kiln.engine.nodes.transaction import Entry
-from kiln.engine.plan.desired import Wishes
-from kiln.engine.plan.lifecycle import Act
-from kiln.engine.results import News
+from kiln.engine.nodes.node_table import Member, NodeTable
+from kiln.engine.nodes.transaction import Transaction
+from kiln.engine.plan.desired import Desired
+from kiln.engine.plan.lifecycle import ActionKind
+from kiln.engine.results import ActionResult
 from kiln.hooks.hook import DRIVER, Hook, Plugin
 from kiln.hooks.invocation import STEP_KIND, Call
 from kiln.hooks.payload import Occasion
@@ -52,29 +52,29 @@ _DRIVER_S = 600.0
 
 #: The points before an action for a node.
 _GATES = {
-    Act.BUILD: (Point.PRE_NODE_BUILD,),
-    Act.DRAIN: (Point.PRE_NODE_DELETE,),
+    ActionKind.BUILD: (Point.PRE_NODE_BUILD,),
+    ActionKind.DRAIN: (Point.PRE_NODE_DELETE,),
     # A node that did no work is not drained, but its hooks are called all the same.
-    Act.DELETE: (Point.PRE_NODE_DELETE, Point.PRE_NODE_TERMINATE),
+    ActionKind.DELETE: (Point.PRE_NODE_DELETE, Point.PRE_NODE_TERMINATE),
 }
 
 _Key = tuple[Point, str | None]
 
 
-class Hooking:
+class HookGate:
     """Checks whether the points of an operation are passed; without hooks all of them are."""
 
     def __init__(
         self,
         parts: Parts,
         driver: ClusterDriver,
-        roster: Roster,
+        table: NodeTable,
         context: Callable[[tuple[Node, ...]], Context],
-        tell: Callable[[News], None],
+        tell: Callable[[ActionResult], None],
     ) -> None:
         self._parts = parts
         self._driver = driver
-        self._roster = roster
+        self._nodes = table
         self._context = context
         self._tell = tell
         self._cluster: Cluster | None = None
@@ -147,80 +147,80 @@ class Hooking:
 
     # ---- whether to go on ----------------------------------------------------------
 
-    def ask(self, entry: Entry, point: Point | None, node: Node | None = None) -> Standing:
+    def ask(self, tx: Transaction, point: Point | None, node: Node | None = None) -> Standing:
         """Return whether a point is passed; start the hook calls that it needs."""
         if point is None or point not in self._points:
             return Standing.PASSED
         key = (point, node.id if node else None)
         if key in self._passed:
             return Standing.PASSED
-        if entry.operation is None or entry.operation.id != self._operation_id:
+        if tx.operation is None or tx.operation.id != self._operation_id:
             return Standing.OPEN
         run = self._runs.get(key)
         if run is None:
             self._runs[key] = run = HookRun(
-                point, self._hooks, entry.operation, node_id=key[1], journal=self._journal
+                point, self._hooks, tx.operation, node_id=key[1], journal=self._journal
             )
-        self._write(entry, key, run.advance(entry.now, self._skips), node)
+        self._write(tx, key, run.advance(tx.now, self._skips), node)
         if run.standing is Standing.PASSED:
             del self._runs[key]
             self._passed.add(key)
         else:
-            self._wake(entry, key, run.wake_at)
+            self._wake(tx, key, run.wake_at)
         return run.standing
 
-    def may_begin(self, entry: Entry) -> bool:
+    def may_begin(self, tx: Transaction) -> bool:
         """Return whether the operation can begin; if not, record why, or end it."""
-        assert entry.operation is not None
-        return self._lets_pass(entry, self.ask(entry, before(entry.operation.kind)))
+        assert tx.operation is not None
+        return self._lets_pass(tx, self.ask(tx, before(tx.operation.kind)))
 
-    def may_end(self, entry: Entry, wishes: Wishes | None = None) -> bool:
+    def may_end(self, tx: Transaction, desired: Desired | None = None) -> bool:
         """Return whether the operation, whose work is done, can end; as ``may_begin``.
 
-        :param wishes: None if the nodes, and which of them are control nodes, are unknown.
+        :param desired: None if the nodes, and which of them are control nodes, are unknown.
         """
-        assert entry.operation is not None
+        assert tx.operation is not None
         standing = Standing.PASSED
-        if wishes is not None:
-            standing = self.control_plane(entry, entry.operation, wishes)
+        if desired is not None:
+            standing = self.control_plane(tx, tx.operation, desired)
         if standing is not Standing.OPEN:
-            standing = self.ask(entry, after(entry.operation.kind))
-        return self._lets_pass(entry, standing)
+            standing = self.ask(tx, after(tx.operation.kind))
+        return self._lets_pass(tx, standing)
 
-    def _lets_pass(self, entry: Entry, standing: Standing) -> bool:
+    def _lets_pass(self, tx: Transaction, standing: Standing) -> bool:
         if standing is Standing.FAILED:
-            entry.end(OperationState.FAILED, self.holding)
+            tx.end(OperationState.FAILED, self.holding)
         elif standing is Standing.OPEN:
-            entry.say(self.holding)
+            tx.say(self.holding)
         return standing is Standing.PASSED
 
-    def control_plane(self, entry: Entry, operation: Operation, wishes: Wishes) -> Standing:
+    def control_plane(self, tx: Transaction, operation: Operation, desired: Desired) -> Standing:
         """Call the hooks of the first ready control node; nothing else waits for them."""
         point = Point.POST_CONTROL_PLANE
         if operation.kind is not OperationKind.CREATE or point not in self._points:
             return Standing.PASSED
         ready = any(
-            node.state is NodeState.READY and wishes.has_control(node.group)
-            for node in self._roster.nodes()
+            node.state is NodeState.READY and desired.has_control(node.group)
+            for node in self._nodes.nodes()
         )
-        return self.ask(entry, point) if ready else Standing.PASSED
+        return self.ask(tx, point) if ready else Standing.PASSED
 
-    def gate(self, entry: Entry, member: Member, act: Act) -> Standing:
+    def gate(self, tx: Transaction, member: Member, act: ActionKind) -> Standing:
         """Return whether an action for a node can begin; FAILED if the node failed for it."""
         for point in _GATES.get(act, ()):
             # A build that was sent is past the point, and a node that is kept comes back.
             past = member.node.state is not NodeState.PLANNED
-            if past if act is Act.BUILD else not member.node.doomed:
+            if past if act is ActionKind.BUILD else not member.node.doomed:
                 continue
-            standing = self.ask(entry, point, member.node)
+            standing = self.ask(tx, point, member.node)
             if standing is Standing.PASSED:
                 continue
             cause = self.cause(point, member.node.id)
-            if standing is Standing.FAILED and act is Act.BUILD:
-                self._roster.change(entry, member, state=NodeState.FAILED, cause=cause)
+            if standing is Standing.FAILED and act is ActionKind.BUILD:
+                self._nodes.change(tx, member, state=NodeState.FAILED, cause=cause)
                 return standing
             if member.node.cause != cause:
-                self._roster.change(entry, member, cause=cause)
+                self._nodes.change(tx, member, cause=cause)
             # A node that a hook holds stays until someone skips the hook.
             return Standing.OPEN
         return Standing.PASSED
@@ -239,26 +239,26 @@ class Hooking:
 
     # ---- news ------------------------------------------------------------------------
 
-    def learn(self, news: News, entry: Entry) -> None:
+    def learn(self, news: ActionResult, tx: Transaction) -> None:
         """Take in an answer; the node that waited for it is due."""
         key = self._out.pop(news.invocation, None)
         run = self._runs.get(key) if key else None
         if key is None or run is None:
             return
-        member = self._roster.get(key[1]) if key[1] else None
-        advance = run.learn(news.invocation, news.value, entry.now)
-        self._write(entry, key, advance, member.node if member else None)
+        member = self._nodes.get(key[1]) if key[1] else None
+        advance = run.learn(news.invocation, news.value, tx.now)
+        self._write(tx, key, advance, member.node if member else None)
         self._hurry(key[1])
 
-    def ready(self, news: News, entry: Entry, member: Member) -> News:
+    def ready(self, news: ActionResult, tx: Transaction, member: Member) -> ActionResult:
         """Return the result of a ready node as not ready, while hooks hold it up.
 
         The node is polled again then, so the final result is always the current one.
         """
-        is_ready = news.act is Act.ASK_READY and news.error is None
+        is_ready = news.act is ActionKind.ASK_READY and news.error is None
         if not is_ready or news.value.state is not ReadyState.READY:
             return news
-        standing = self.ask(entry, Point.POST_NODE_READY, member.node)
+        standing = self.ask(tx, Point.POST_NODE_READY, member.node)
         if standing is Standing.PASSED:
             return news
         cause = self.cause(Point.POST_NODE_READY, member.node.id)
@@ -269,15 +269,15 @@ class Hooking:
 
     # ---- how it is done ----------------------------------------------------------------
 
-    def _write(self, entry: Entry, key: _Key, advance: Advance, node: Node | None) -> None:
+    def _write(self, tx: Transaction, key: _Key, advance: Advance, node: Node | None) -> None:
         for step in advance.steps.values():
-            entry.journal(step)
+            tx.journal(step)
         for notice in advance.notices:
-            entry.tell(notice.kind, notice.message, node, facts=notice.facts)
+            tx.tell(notice.kind, notice.message, node, facts=notice.facts)
         for call in advance.calls:
-            assert entry.operation is not None
+            assert tx.operation is not None
             self._out[call.invocation] = key
-            entry.launches.append(functools.partial(self._launch, call, entry.operation, node))
+            tx.launches.append(functools.partial(self._launch, call, tx.operation, node))
 
     def _launch(self, call: Call, operation: Operation, node: Node | None) -> None:
         cluster = self._cluster
@@ -287,7 +287,7 @@ class Hooking:
 
         def tell(answer: Answer) -> None:
             node_id = node.id if node else None
-            self._tell(News(cluster.id, node_id, value=answer, invocation=call.invocation))
+            self._tell(ActionResult(cluster.id, node_id, value=answer, invocation=call.invocation))
 
         occasion = Occasion(site=self._parts.site, cluster=cluster, operation=operation, node=node)
         self._parts.hooks.begin(call, occasion.document(), tell)
@@ -295,7 +295,7 @@ class Hooking:
     def _bound(self, call: Call, cluster: Cluster, operation: Operation) -> Call:
         """Return the call of a driver's method with its current arguments."""
         method = getattr(self._driver, _METHODS[call.hook.point])
-        context = self._context(self._roster.nodes())
+        context = self._context(self._nodes.nodes())
 
         def function(_: object) -> Answer | None:
             try:
@@ -307,13 +307,13 @@ class Hooking:
         hook = dataclasses.replace(call.hook, target=Plugin(function))
         return dataclasses.replace(call, hook=hook)
 
-    def _wake(self, entry: Entry, key: _Key, at: float) -> None:
+    def _wake(self, tx: Transaction, key: _Key, at: float) -> None:
         if math.isfinite(at) and self._woken.get(key) != at:
             self._woken[key] = at
-            self._roster.wake_at(entry.moment + max(0.0, at - entry.now), key[1] or '')
+            self._nodes.wake_at(tx.moment + max(0.0, at - tx.now), key[1] or '')
 
     def _hurry(self, node_id: str | None) -> None:
-        member = self._roster.get(node_id) if node_id else None
+        member = self._nodes.get(node_id) if node_id else None
         if member is not None:
             member.not_before = 0.0
-            self._roster.touch(member.node.id)
+            self._nodes.touch(member.node.id)

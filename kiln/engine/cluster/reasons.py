@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kiln.clusters.models import Cause, Operation
-from kiln.engine.nodes.node_table import Roster
+from kiln.engine.nodes.node_table import NodeTable
 
 
-def why_waiting(roster: Roster, holds: Sequence[str]) -> Cause | None:
+def why_waiting(table: NodeTable, holds: Sequence[str]) -> Cause | None:
     """Return why nothing is under way; None if unknown."""
-    inner = next((node.cause for node in roster.restless() if node.cause), None)
+    inner = next((node.cause for node in table.restless() if node.cause), None)
     if not holds:
         return inner
     return Cause(code='held', message=f'{"; ".join(holds)}.', because=inner)

@@ -9,11 +9,11 @@ from kiln.clusters.exceptions import ClusterNotFound
 from kiln.clusters.models import Cause, Cluster, Node, NodeState, Operation, Step, StepState
 from kiln.clusters.spec import NodeGroupSpec, Shape
 from kiln.engine.context import Backends
-from kiln.engine.nodes.node_table import Member, Roster
-from kiln.engine.nodes.transaction import Entry
+from kiln.engine.nodes.node_table import Member, NodeTable
+from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.plan.changes import going
-from kiln.engine.plan.lifecycle import Act, cause_of
-from kiln.engine.plan.reset_rounds import RESETS, SICK, Round, next_round, refusal
+from kiln.engine.plan.lifecycle import ActionKind, cause_of
+from kiln.engine.plan.reset_rounds import RESETS, SICK, ResetRound, next_reset_round, refusal
 from kiln.exceptions import KilnError
 
 #: Nodes that a cause names; the others are only counted.
@@ -27,14 +27,14 @@ class Resets:
     whose step was only intended is, since it is unknown whether the reset was sent.
     """
 
-    def __init__(self, operation: Operation, steps: Iterable[Step], roster: Roster) -> None:
+    def __init__(self, operation: Operation, steps: Iterable[Step], table: NodeTable) -> None:
         named = operation.args.get('nodes')
         self._named = None if named is None else frozenset(named)
         self._kind, self._act = operation.kind, RESETS[operation.kind]
         self._retried_at = operation.retried_at
-        self._roster = roster
+        self._nodes = table
         self._settled: dict[str, StepState] = {}
-        self._rounds: list[Round] = []
+        self._rounds: list[ResetRound] = []
         self.learn(steps)
 
     @property
@@ -44,10 +44,10 @@ class Resets:
 
     def why_not(self, driver: ClusterDriver, backends: Backends) -> Cause | None:
         """Return why the operation cannot begin; None if it can."""
-        if missing := sorted(one for one in self._named or () if one not in self._roster):
+        if missing := sorted(one for one in self._named or () if one not in self._nodes):
             message = f'The cluster has no node {", ".join(missing)}.'
             return Cause(code=ClusterNotFound.code, message=message)
-        targets = (node for node in self._roster.nodes() if self._is_about(node))
+        targets = (node for node in self._nodes.nodes() if self._is_about(node))
         try:
             able = [backends.get(name).capabilities() for name in {one.backend for one in targets}]
             error = refusal(self._kind, driver, able)
@@ -66,31 +66,31 @@ class Resets:
                 continue
             if step.state is not StepState.INTENT:
                 self._settled[step.node_id] = step.state
-            elif member := self._roster.get(step.node_id):
+            elif member := self._nodes.get(step.node_id):
                 # The node was drained before the action was sent.
                 member.relieved = True
 
-    def act(self, member: Member) -> Act | None:
+    def act(self, member: Member) -> ActionKind | None:
         """Return the next action of a node that is out of work; None if it is not affected."""
         if not self._is_about(member.node):
             return None
-        return self._act if member.relieved else Act.RELIEVE
+        return self._act if member.relieved else ActionKind.RELIEVE
 
-    def go_on(self, entry: Entry, cluster: Cluster) -> None:
+    def go_on(self, tx: Transaction, cluster: Cluster) -> None:
         """Give up the nodes that are late, and take the next ones out of work."""
         groups: dict[str, list[Node]] = {}
-        for node in self._roster.nodes():
+        for node in self._nodes.nodes():
             groups.setdefault(node.group, []).append(node)
         self._rounds = []
         for name, nodes in sorted(groups.items()):
             group = _group(cluster, name, nodes)
-            late = [node for node in nodes if self._is_late(node, group, entry.now)]
+            late = [node for node in nodes if self._is_late(node, group, tx.now)]
             for node in late:
-                self._give_up(entry, node, group)
-            fresh = [member.node for one in nodes if (member := self._roster.get(one.id))]
-            found = next_round(group, fresh, self._settled, self._named)
+                self._give_up(tx, node, group)
+            fresh = [member.node for one in nodes if (member := self._nodes.get(one.id))]
+            found = next_reset_round(group, fresh, self._settled, self._named)
             for node in found.begins:
-                self._take_out(entry, node)
+                self._take_out(tx, node)
             self._rounds.append(found)
 
     def verdict(self) -> tuple[bool, Cause | None]:
@@ -115,22 +115,22 @@ class Resets:
         return not going(node) and (self._named is None or node.id in self._named)
 
     def _is_sick(self, step: Step) -> bool:
-        member = self._roster.get(step.node_id or '')
+        member = self._nodes.get(step.node_id or '')
         back = member is not None and member.node.state not in SICK
         return step.state is StepState.FAILED or not back
 
-    def _take_out(self, entry: Entry, node: Node) -> None:
-        member = self._roster.get(node.id)
+    def _take_out(self, tx: Transaction, node: Node) -> None:
+        member = self._nodes.get(node.id)
         assert member is not None
         # A node that does not work has nothing to drain.
         member.relieved, member.tries = node.state is not NodeState.READY, 0
         member.not_before = 0.0
-        self._roster.change(entry, member, state=NodeState.RESETTING, cause=None)
-        self._roster.touch(node.id)
-        entry.tell(f'node-{self._act.value}', f'{node.name}: {self._act.value}', node)
+        self._nodes.change(tx, member, state=NodeState.RESETTING, cause=None)
+        self._nodes.touch(node.id)
+        tx.tell(f'node-{self._act.value}', f'{node.name}: {self._act.value}', node)
 
     def _is_late(self, node: Node, group: NodeGroupSpec, now: float) -> bool:
-        member = self._roster.get(node.id)
+        member = self._nodes.get(node.id)
         if member is None or member.busy or not self._is_about(node):
             return False
         # Draining has no time limit of its own.
@@ -138,8 +138,8 @@ class Resets:
         back = node.state in (NodeState.BOOTING, NodeState.JOINING) and node.id in self._settled
         return (sent or back) and now - node.since >= group.health.startup_timeout_s
 
-    def _give_up(self, entry: Entry, node: Node, group: NodeGroupSpec) -> None:
-        member = self._roster.get(node.id)
+    def _give_up(self, tx: Transaction, node: Node, group: NodeGroupSpec) -> None:
+        member = self._nodes.get(node.id)
         assert member is not None
         cause = Cause(
             code='startup_timeout',
@@ -148,10 +148,10 @@ class Resets:
             because=node.cause,
         )
         if node.state is NodeState.RESETTING:
-            entry.settle(self._act, node, cause)
+            tx.settle(self._act, node, cause)
             self._settled[node.id] = StepState.FAILED
-        self._roster.change(entry, member, state=NodeState.FAILED, cause=cause)
-        entry.tell('node-failed', cause.message, node)
+        self._nodes.change(tx, member, state=NodeState.FAILED, cause=cause)
+        tx.tell('node-failed', cause.message, node)
 
 
 def _group(cluster: Cluster, name: str, nodes: list[Node]) -> NodeGroupSpec:

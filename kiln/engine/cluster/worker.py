@@ -14,28 +14,28 @@ from collections.abc import Callable, Iterable
 
 from kiln.clusters.models import Lease, Operation, OperationState
 from kiln.engine.context import Parts
-from kiln.engine.nodes.node_table import Member, Roster
-from kiln.engine.nodes.transaction import Entry
-from kiln.engine.results import News
+from kiln.engine.nodes.node_table import Member, NodeTable
+from kiln.engine.nodes.transaction import Transaction
+from kiln.engine.results import ActionResult
 
 LOG = logging.getLogger(__name__)
 
 
-class Work(abc.ABC):
+class Worker(abc.ABC):
     """The work on one cluster, whichever engine builds it. All calls come from one thread.
 
     :raises ClusterNotFound: the cluster was deleted meanwhile.
     """
 
     def __init__(
-        self, parts: Parts, lease: Lease, roster: Roster, tell: Callable[[News], None]
+        self, parts: Parts, lease: Lease, table: NodeTable, tell: Callable[[ActionResult], None]
     ) -> None:
         self.lease = lease
         #: The monotonic time until which the lease is certainly held.
         self.sure_until = math.inf
         self._parts = parts
         self._tell = tell
-        self._roster = roster
+        self._nodes = table
         self._cluster = parts.store.clusters.get(lease.scope)
         self._pin = self._cluster.pin
         self._operation: Operation | None = None
@@ -50,7 +50,7 @@ class Work(abc.ABC):
     @property
     def due(self) -> float:
         """The time, by the monotonic clock, at which there is something to do again."""
-        return self._roster.next_at
+        return self._nodes.next_at
 
     @property
     def moved(self) -> bool:
@@ -64,31 +64,31 @@ class Work(abc.ABC):
         :raises ClusterNotFound: the cluster was deleted meanwhile.
         """
 
-    def turn(self, news: Iterable[News]) -> None:
+    def turn(self, news: Iterable[ActionResult]) -> None:
         """Take in results, and continue.
 
         :raises LeaseLost: another conductor has the cluster now; nothing was started.
         """
         clock = self._parts.clock
-        entry = Entry(
+        tx = Transaction(
             self.lease.scope, self._operation, now=clock.time(), moment=clock.monotonic()
         )
-        self._learn(news, entry)
-        due = self._roster.take_due(entry.moment)
-        if self._may_go_on(entry):
-            self._go_on(entry, due)
-        for node_id in entry.write(self._parts.store, self.lease):
+        self._learn(news, tx)
+        due = self._nodes.take_due(tx.moment)
+        if self._may_go_on(tx):
+            self._go_on(tx, due)
+        for node_id in tx.write(self._parts.store, self.lease):
             LOG.error('Node %s already has another machine; the second one is left', node_id)
-        self._operation, self._cluster = entry.operation, entry.cluster or self._cluster
-        for launch in entry.launches:
+        self._operation, self._cluster = tx.operation, tx.cluster or self._cluster
+        for launch in tx.launches:
             self._check_sure()
             launch()
         ended = self._operation is not None and self._operation.state.ended
-        if ended or entry.aim is not None:
+        if ended or tx.aim is not None:
             self._operation = None
-            if not entry.buried:
+            if not tx.buried:
                 self.reload()
-                self._roster.wake_at(entry.moment)
+                self._nodes.wake_at(tx.moment)
 
     # ---- for each kind of work ---------------------------------------------------
 
@@ -98,32 +98,32 @@ class Work(abc.ABC):
         """True if an action was started that will report a result."""
 
     @abc.abstractmethod
-    def _learn(self, news: Iterable[News], entry: Entry) -> None:
+    def _learn(self, news: Iterable[ActionResult], tx: Transaction) -> None:
         """Take in results."""
 
     @abc.abstractmethod
-    def _go_on(self, entry: Entry, due: list[Member]) -> None:
+    def _go_on(self, tx: Transaction, due: list[Member]) -> None:
         """Run the next part of the operation."""
 
     @abc.abstractmethod
-    def _miss(self, entry: Entry, operation: Operation) -> None:
+    def _miss(self, tx: Transaction, operation: Operation) -> None:
         """End an operation that is not done by its deadline, or roll it back."""
 
     # ---- common parts --------------------------------------------------------------
 
-    def _may_go_on(self, entry: Entry) -> bool:
+    def _may_go_on(self, tx: Transaction) -> bool:
         """Return whether there is work to continue; end an operation that is over."""
-        operation = entry.operation
+        operation = tx.operation
         if operation is None or operation.state.ended:
             return False
         if operation.cancelled:
-            entry.end(OperationState.CANCELLED)
+            tx.end(OperationState.CANCELLED)
             return False
         # A paused cluster cannot keep a deadline; resuming extends it.
         if self._cluster.paused:
             return False
-        if operation.deadline_at and entry.now >= operation.deadline_at:
-            self._miss(entry, operation)
+        if operation.deadline_at and tx.now >= operation.deadline_at:
+            self._miss(tx, operation)
             return False
         return True
 

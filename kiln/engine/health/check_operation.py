@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kiln.clusters.models import Cause, Node
-from kiln.engine.health.machine_state import Seen, Survey, apply
-from kiln.engine.nodes.node_table import Roster
-from kiln.engine.nodes.transaction import Entry
-from kiln.engine.plan.lifecycle import Act, cause_of
-from kiln.engine.results import News
+from kiln.engine.health.machine_state import MachinePoller, PollResult, apply
+from kiln.engine.nodes.node_table import NodeTable
+from kiln.engine.nodes.transaction import Transaction
+from kiln.engine.plan.lifecycle import ActionKind, cause_of
+from kiln.engine.results import ActionResult
 
 
 class Check:
@@ -20,39 +20,39 @@ class Check:
     def __init__(
         self,
         cluster_id: str,
-        survey: Survey,
+        poller: MachinePoller,
         run: Callable[[Callable[[], None]], Any],
-        tell: Callable[[News], None],
+        tell: Callable[[ActionResult], None],
     ) -> None:
         self._cluster_id = cluster_id
-        self._survey = survey
+        self._poller = poller
         self._run = run
         self._tell = tell
-        self._seen: Seen | None = None
+        self._seen: PollResult | None = None
         #: The backends that did not answer the last poll, and why.
         self.silent: Mapping[str, Cause] = {}
         #: True while a poll is under way.
         self.busy = False
 
-    def learn(self, news: News) -> None:
+    def learn(self, news: ActionResult) -> None:
         """Take in the result of a poll."""
         self.busy = False
-        failed = Seen(silent={'': cause_of(news.error)}) if news.error is not None else None
+        failed = PollResult(silent={'': cause_of(news.error)}) if news.error is not None else None
         self._seen = failed or news.value
 
-    def look(self, entry: Entry, nodes: Sequence[Node]) -> None:
+    def look(self, tx: Transaction, nodes: Sequence[Node]) -> None:
         """Start a poll, unless one is under way."""
         if not self.busy:
             self.busy = True
             look = functools.partial(self._look, nodes)
-            entry.launches.append(functools.partial(self._run, look))
+            tx.launches.append(functools.partial(self._run, look))
 
-    def apply(self, entry: Entry, roster: Roster) -> bool:
+    def apply(self, tx: Transaction, table: NodeTable) -> bool:
         """Write the result of the last poll, once; return whether there was one."""
         seen, self._seen = self._seen, None
         if seen is not None:
             self.silent = seen.silent
-            apply(entry, roster, seen.sights)
+            apply(tx, table, seen.polled)
         return seen is not None
 
     @property
@@ -70,8 +70,10 @@ class Check:
 
     def _look(self, nodes: Sequence[Node]) -> None:
         try:
-            news = News(self._cluster_id, act=Act.LOOK, value=self._survey.look(nodes))
+            news = ActionResult(
+                self._cluster_id, act=ActionKind.LOOK, value=self._poller.look(nodes)
+            )
         # Whatever fails, the round must receive a result, so that it stops waiting.
         except Exception as exc:
-            news = News(self._cluster_id, act=Act.LOOK, error=exc)
+            news = ActionResult(self._cluster_id, act=ActionKind.LOOK, error=exc)
         self._tell(news)

@@ -1,4 +1,4 @@
-"""Tending: regular maintenance of settled clusters by their drivers."""
+"""Driver upkeep: regular maintenance of settled clusters by their drivers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kiln.clusters.exceptions import ClusterError, LeaseLost
 from kiln.clusters.models import Cause, Cluster, Lease, NodeState, Operation
 from kiln.engine.context import Parts
 from kiln.engine.nodes.join_key import JoinKey
-from kiln.engine.nodes.transaction import Entry
+from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.plan.lifecycle import cause_of
 from kiln.exceptions import KilnError
 
@@ -49,7 +49,7 @@ def borrowed(parts: Parts, cluster_id: str, owner: str) -> Iterator[Lease | None
         store.leases.release(lease)
 
 
-class Tending:
+class DriverUpkeep:
     """Calls drivers to tend their clusters one after another, and records the trouble found.
 
     Nothing runs on the caller's thread. An error of one cluster is recorded and does not
@@ -151,10 +151,10 @@ class Tending:
         cluster = parts.store.clusters.get(lease.scope)
         if cluster.trouble == trouble:
             return
-        entry = Entry(cluster.id, None, now=parts.clock.time(), moment=parts.clock.monotonic())
-        entry.cluster = dataclasses.replace(cluster, trouble=trouble)
+        tx = Transaction(cluster.id, None, now=parts.clock.time(), moment=parts.clock.monotonic())
+        tx.cluster = dataclasses.replace(cluster, trouble=trouble)
         if trouble is None:
-            entry.tell('cluster-well', f'{cluster.name} is healthy again')
+            tx.tell('cluster-well', f'{cluster.name} is healthy again')
         else:
-            entry.tell('cluster-trouble', f'{cluster.name}: {trouble.message}')
-        entry.write(parts.store, lease)
+            tx.tell('cluster-trouble', f'{cluster.name}: {trouble.message}')
+        tx.write(parts.store, lease)

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from kiln.clusters.models import Cause, Node, NodeState
 from kiln.compute.facade import Compute
 from kiln.engine.context import Backends
-from kiln.engine.nodes.node_table import Roster
-from kiln.engine.nodes.transaction import Entry
+from kiln.engine.nodes.node_table import NodeTable
+from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.plan.changes import going
 from kiln.engine.plan.lifecycle import cause_of
 from kiln.exceptions import InstanceNotFoundError, KilnError
@@ -33,7 +33,7 @@ _SICK = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Sight:
+class PolledState:
     """The state of a node as its machine shows it."""
 
     state: NodeState
@@ -41,11 +41,11 @@ class Sight:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Seen:
+class PollResult:
     """The result of one poll."""
 
     #: By node id; nodes that have not changed are left out.
-    sights: Mapping[str, Sight] = dataclasses.field(default_factory=dict)
+    polled: Mapping[str, PolledState] = dataclasses.field(default_factory=dict)
     #: By backend name, why it did not answer everything.
     silent: Mapping[str, Cause] = dataclasses.field(default_factory=dict)
 
@@ -57,41 +57,43 @@ def watched(nodes: Iterable[Node]) -> list[Node]:
     ]
 
 
-def sight_of(node: Node, status: ComputeStatus) -> Sight | None:
+def polled_state(node: Node, status: ComputeStatus) -> PolledState | None:
     """Return the state of a node by its machine's status; None if the status is not certain."""
     if status.stale:
         return None
     if status.ready:
-        return Sight(state=NodeState.READY)
+        return PolledState(state=NodeState.READY)
     if status.state not in _SICK:
         return None
     inner = Cause(code='provider', message=status.fault) if status.fault else None
     message = f'The machine of {node.name} {_SICK[status.state]}.'
     code = ABSENT if status.state is State.DELETED else f'machine_{status.state.value}'
-    return Sight(state=NodeState.UNHEALTHY, cause=Cause(code=code, message=message, because=inner))
+    return PolledState(
+        state=NodeState.UNHEALTHY, cause=Cause(code=code, message=message, because=inner)
+    )
 
 
-def apply(entry: Entry, roster: Roster, sights: Mapping[str, Sight]) -> None:
+def apply(tx: Transaction, table: NodeTable, polled: Mapping[str, PolledState]) -> None:
     """Write what a poll found; nodes with an action under way are left alone."""
-    for node in watched(roster.nodes()):
-        member = roster.get(node.id)
-        sight = sights.get(node.id)
-        if member is None or sight is None or _is_known(node, sight):
+    for node in watched(table.nodes()):
+        member = table.get(node.id)
+        seen = polled.get(node.id)
+        if member is None or seen is None or _is_known(node, seen):
             continue
-        roster.change(entry, member, state=sight.state, cause=sight.cause)
-        if sight.cause is not None:
-            entry.tell('node-unhealthy', f'{node.name}: {sight.cause.message}', node)
+        table.change(tx, member, state=seen.state, cause=seen.cause)
+        if seen.cause is not None:
+            tx.tell('node-unhealthy', f'{node.name}: {seen.cause.message}', node)
         else:
-            entry.tell('node-recovered', f'{node.name} works again', node)
+            tx.tell('node-recovered', f'{node.name} works again', node)
 
 
-class Survey:
+class MachinePoller:
     """Polls machines; each poll is one bulk call per backend, and blocks."""
 
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
 
-    def look(self, nodes: Iterable[Node]) -> Seen:
+    def look(self, nodes: Iterable[Node]) -> PollResult:
         """Return what is new about nodes; nodes of uncertain state are left out.
 
         A machine counts as absent only if its backend reports that for its id: a list can
@@ -101,7 +103,7 @@ class Survey:
         by_backend: dict[str, list[Node]] = defaultdict(list)
         for node in watched(nodes):
             by_backend[node.backend].append(node)
-        sights: dict[str, Sight] = {}
+        polled: dict[str, PolledState] = {}
         silent: dict[str, Cause] = {}
         asked = []
         for name, theirs in sorted(by_backend.items()):
@@ -113,33 +115,35 @@ class Survey:
         # All backends are called before the first one is waited for.
         for name, theirs, compute, bulk in asked:
             try:
-                lacking = list(_compared(theirs, bulk.result(), sights))
+                lacking = list(_compared(theirs, bulk.result(), polled))
             except KilnError as exc:
                 silent[name] = cause_of(exc)
                 continue
-            if cause := _prove(compute, lacking[:ASKED], sights):
+            if cause := _prove(compute, lacking[:ASKED], polled):
                 silent[name] = cause
         for name, cause in silent.items():
             LOG.info('Backend %s did not report the state of all nodes: %s', name, cause.message)
-        return Seen(sights=sights, silent=silent)
+        return PollResult(polled=polled, silent=silent)
 
 
 def _compared(
-    nodes: Iterable[Node], found: Mapping[str, ComputeStatus], sights: dict[str, Sight]
+    nodes: Iterable[Node], found: Mapping[str, ComputeStatus], polled: dict[str, PolledState]
 ) -> Iterator[Node]:
     """Record what is new, and yield the nodes whose machines are missing."""
     for node in nodes:
         status = found.get(_machine(node))
         if status is not None:
-            sight = sight_of(node, status)
-            if sight is not None and not _is_known(node, sight):
-                sights[node.id] = sight
+            seen = polled_state(node, status)
+            if seen is not None and not _is_known(node, seen):
+                polled[node.id] = seen
         # If a machine is already known to be absent, a list without it is proof enough.
         elif node.cause is None or node.cause.code != ABSENT:
             yield node
 
 
-def _prove(compute: Compute, nodes: Iterable[Node], sights: dict[str, Sight]) -> Cause | None:
+def _prove(
+    compute: Compute, nodes: Iterable[Node], polled: dict[str, PolledState]
+) -> Cause | None:
     """Poll machines by their ids; return why some answers are missing, if so."""
     looks = []
     silent = None
@@ -150,16 +154,16 @@ def _prove(compute: Compute, nodes: Iterable[Node], sights: dict[str, Sight]) ->
             silent = cause_of(exc)
     for node, look in looks:
         try:
-            sight = sight_of(node, look.result())
+            seen = polled_state(node, look.result())
         except InstanceNotFoundError as exc:
             message = f'The machine of {node.name} does not exist.'
             cause = Cause(code=ABSENT, message=message, because=cause_of(exc))
-            sight = Sight(state=NodeState.UNHEALTHY, cause=cause)
+            seen = PolledState(state=NodeState.UNHEALTHY, cause=cause)
         except KilnError as exc:
             silent = cause_of(exc)
             continue
-        if sight is not None and not _is_known(node, sight):
-            sights[node.id] = sight
+        if seen is not None and not _is_known(node, seen):
+            polled[node.id] = seen
     return silent
 
 
@@ -168,5 +172,5 @@ def _machine(node: Node) -> str:
     return node.compute_id
 
 
-def _is_known(node: Node, sight: Sight) -> bool:
-    return (node.state, node.cause) == (sight.state, sight.cause)
+def _is_known(node: Node, seen: PolledState) -> bool:
+    return (node.state, node.cause) == (seen.state, seen.cause)

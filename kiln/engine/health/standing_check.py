@@ -1,4 +1,4 @@
-"""The watch: polls clusters without an operation, and replaces dead nodes."""
+"""The standing check: polls clusters without an operation, and replaces dead nodes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from kiln.clusters.models import (
     OperationState,
 )
 from kiln.engine.context import Parts
-from kiln.engine.health.driver_upkeep import Tending, borrowed
-from kiln.engine.health.machine_state import Sight, Survey, apply
-from kiln.engine.nodes.node_table import Roster
-from kiln.engine.nodes.transaction import Entry
+from kiln.engine.health.driver_upkeep import DriverUpkeep, borrowed
+from kiln.engine.health.machine_state import MachinePoller, PolledState, apply
+from kiln.engine.nodes.node_table import NodeTable
+from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.plan.changes import going
 from kiln.engine.plan.repair import remediate
 from kiln.engine.plan.rollout import MAKING
@@ -46,7 +46,7 @@ class _Settled:
     nodes: tuple[Node, ...]
 
 
-class Watch:
+class StandingCheck:
     """Polls all settled clusters of a site every ``watch_s`` seconds, and has drivers tend them.
 
     A poll costs one call per backend and one query of the store; more only for what has
@@ -58,8 +58,8 @@ class Watch:
         # Its leases are separate, or the conductor would take them for its own.
         self._owner = f'{owner}.watch'
         self._offer = offer
-        self._survey = Survey(parts.backends)
-        self._tending = Tending(parts, self._owner)
+        self._poller = MachinePoller(parts.backends)
+        self._tending = DriverUpkeep(parts, self._owner)
         self._settled: dict[str, _Settled] = {}
         self._lease: Lease | None = None
         self._closed = ClockEvent(parts.clock)
@@ -89,9 +89,9 @@ class Watch:
             return
         self._refresh()
         nodes = [node for one in self._settled.values() for node in one.nodes]
-        sights = self._survey.look(nodes).sights
+        polled = self._poller.look(nodes).polled
         for cluster_id, one in list(self._settled.items()):
-            seen = {node.id: sights[node.id] for node in one.nodes if node.id in sights}
+            seen = {node.id: polled[node.id] for node in one.nodes if node.id in polled}
             if seen:
                 self._write(cluster_id, one, seen)
         for cluster_id, one in list(self._settled.items()):
@@ -134,17 +134,17 @@ class Watch:
             for cluster_id, operation in newest.items()
         }
 
-    def _write(self, cluster_id: str, one: _Settled, sights: Mapping[str, Sight]) -> None:
+    def _write(self, cluster_id: str, one: _Settled, polled: Mapping[str, PolledState]) -> None:
         store, clock = self._parts.store, self._parts.clock
         with borrowed(self._parts, cluster_id, self._owner) as lease:
             # The conductor that works on the cluster polls its machines itself.
             if lease is None:
                 return
-            roster = Roster(store.nodes.of(cluster_id))
-            entry = Entry(cluster_id, None, now=clock.time(), moment=clock.monotonic())
-            apply(entry, roster, sights)
-            entry.write(store, lease)
-            self._settled[cluster_id] = _Settled(one.newest, tuple(roster.nodes()))
+            table = NodeTable(store.nodes.of(cluster_id))
+            tx = Transaction(cluster_id, None, now=clock.time(), moment=clock.monotonic())
+            apply(tx, table, polled)
+            tx.write(store, lease)
+            self._settled[cluster_id] = _Settled(one.newest, tuple(table.nodes()))
 
     def _remedy(self, cluster_id: str, newest: Operation) -> None:
         try:

@@ -13,15 +13,15 @@ from kiln.clusters.models import Cause, Cluster, Node
 from kiln.clusters.spec import MachineSpec, Place
 from kiln.compute.facade import Compute
 from kiln.engine.context import Backends
-from kiln.engine.nodes.node_table import Member, Roster
-from kiln.engine.nodes.transaction import Entry
+from kiln.engine.nodes.node_table import Member, NodeTable
+from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.plan import lifecycle
-from kiln.engine.plan.desired import Wishes
-from kiln.engine.plan.lifecycle import Act
-from kiln.engine.results import News
+from kiln.engine.plan.desired import Desired
+from kiln.engine.plan.lifecycle import ActionKind
+from kiln.engine.results import ActionResult
 from kiln.exceptions import InsufficientCapacity
 
-Tell = Callable[[News], None]
+Tell = Callable[[ActionResult], None]
 Run = Callable[[Callable[[], None]], Any]
 
 
@@ -51,7 +51,7 @@ class Tools:
 
     backends: Backends
     driver: NodeClusterDriver
-    roster: Roster
+    table: NodeTable
     run: Run
     tell: Tell
     #: Seconds until a request that was sent is surely carried out.
@@ -61,18 +61,18 @@ class Tools:
 class NodeAction(abc.ABC):
     """One kind of action. ``begin`` returns at once; ``result`` runs in a later round."""
 
-    act: ClassVar[Act]
+    act: ClassVar[ActionKind]
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
-        self._roster = tools.roster
+        self._nodes = tools.table
 
     @abc.abstractmethod
     def begin(self, due: Due) -> None:
         """Begin the action. Its result is reported later; an exception is its failure."""
 
     @abc.abstractmethod
-    def result(self, value: Any, entry: Entry, member: Member, wishes: Wishes) -> bool:
+    def result(self, value: Any, tx: Transaction, member: Member, desired: Desired) -> bool:
         """Apply the result; return True if the cluster is to be planned again."""
 
     # ---- for begin ---------------------------------------------------------------
@@ -103,32 +103,32 @@ class NodeAction(abc.ABC):
         self._tools.run(report)
 
     def _report(self, node: Node, value: object, error: BaseException | None = None) -> None:
-        self._tools.tell(News(node.cluster_id, node.id, self.act, value, error))
+        self._tools.tell(ActionResult(node.cluster_id, node.id, self.act, value, error))
 
     # ---- for result --------------------------------------------------------------
 
-    def _repeat(self, entry: Entry, member: Member, cause: Cause | None) -> bool:
+    def _repeat(self, tx: Transaction, member: Member, cause: Cause | None) -> bool:
         """Ask again after a pause."""
         # It is asked again and again; only what is new is written.
         if member.node.cause != cause:
-            self._roster.change(entry, member, cause=cause)
-        waited_s = entry.now - member.node.since
-        member.not_before = entry.moment + lifecycle.look_pause_s(waited_s, len(self._roster))
+            self._nodes.change(tx, member, cause=cause)
+        waited_s = tx.now - member.node.since
+        member.not_before = tx.moment + lifecycle.look_pause_s(waited_s, len(self._nodes))
         return False
 
 
-def forget(roster: Roster, entry: Entry, member: Member) -> bool:
+def forget(table: NodeTable, tx: Transaction, member: Member) -> bool:
     """Remove a node that no backend has."""
     node = member.node
-    entry.confirm_gone(node)
-    entry.settle(Act.DELETE, node)
-    entry.tell('node-gone', f'{node.name} is gone', node)
-    roster.drop(entry, member)
+    tx.confirm_gone(node)
+    tx.settle(ActionKind.DELETE, node)
+    tx.tell('node-gone', f'{node.name} is gone', node)
+    table.drop(tx, member)
     return True
 
 
-def has_other_place(member: Member, wishes: Wishes) -> bool:
+def has_other_place(member: Member, desired: Desired) -> bool:
     """Return True if a node that found no room is to be tried at another place."""
     node = member.node
     full = node.cause is not None and node.cause.code == InsufficientCapacity.code
-    return full and not node.doomed and wishes.has_other_places(node)
+    return full and not node.doomed and desired.has_other_places(node)

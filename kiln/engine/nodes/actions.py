@@ -13,12 +13,12 @@ from kiln.engine.nodes.look import Look
 from kiln.engine.nodes.node_table import Member
 from kiln.engine.nodes.ready import AskReady
 from kiln.engine.nodes.reset import Reboot, Rebuild
-from kiln.engine.nodes.transaction import Entry
+from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.nodes.watch import Watch
 from kiln.engine.plan import lifecycle
-from kiln.engine.plan.desired import Wishes
-from kiln.engine.plan.lifecycle import Act
-from kiln.engine.results import News
+from kiln.engine.plan.desired import Desired
+from kiln.engine.plan.lifecycle import ActionKind
+from kiln.engine.results import ActionResult
 from kiln.exceptions import BuildDiffers, InstanceNotFoundError, InsufficientCapacity
 
 _KINDS: tuple[type[NodeAction], ...] = (
@@ -31,20 +31,22 @@ class NodeActions:
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
-        self._roster = tools.roster
+        self._nodes = tools.table
         self._actions = {kind.act: kind(tools) for kind in _KINDS}
 
-    def begin(self, act: Act, due: Due) -> None:
+    def begin(self, act: ActionKind, due: Due) -> None:
         """Begin an action; its result is reported, also where it cannot even begin."""
         try:
             self._actions[act].begin(due)
         # Whatever goes wrong concerns the node, and must not end the round.
         except Exception as exc:
-            self._tools.tell(News(due.node.cluster_id, due.node.id, act, error=exc))
+            self._tools.tell(ActionResult(due.node.cluster_id, due.node.id, act, error=exc))
 
-    def result(self, news: News, entry: Entry, member: Member, wishes: Wishes) -> bool:
+    def result(
+        self, news: ActionResult, tx: Transaction, member: Member, desired: Desired
+    ) -> bool:
         """Apply one result; return True if the cluster is to be planned again."""
-        self._roster.ended(member)
+        self._nodes.ended(member)
         if isinstance(news.error, BuildDiffers) and news.error.amphora_id is not None:
             # The key is this attempt's own, so the machine is this node's: it was requested
             # before the spec changed. What it was made with is in the node's row, and an
@@ -52,13 +54,13 @@ class NodeActions:
             news = dataclasses.replace(news, value=news.error.amphora_id, error=None)
         if news.error is None:
             member.tries, member.not_before = 0, 0.0
-            return self._actions[news.act].result(news.value, entry, member, wishes)
+            return self._actions[news.act].result(news.value, tx, member, desired)
         missing = isinstance(news.error, InstanceNotFoundError)
         if missing and news.act not in lifecycle.EXPECTING:
-            return forget(self._roster, entry, member)
-        if news.act is Act.BUILD and isinstance(news.error, InsufficientCapacity):
-            return self._full(news.error, entry, member, wishes)
-        return self._failed(news.act, news.error, entry, member)
+            return forget(self._nodes, tx, member)
+        if news.act is ActionKind.BUILD and isinstance(news.error, InsufficientCapacity):
+            return self._full(news.error, tx, member, desired)
+        return self._failed(news.act, news.error, tx, member)
 
     def console(self, node: Node) -> str:
         """Return what a node wrote on its console; blocks.
@@ -68,27 +70,29 @@ class NodeActions:
         assert node.compute_id is not None
         return self._tools.backends.get(node.backend).console_log(node.compute_id).result()
 
-    def _failed(self, act: Act, error: BaseException, entry: Entry, member: Member) -> bool:
+    def _failed(
+        self, act: ActionKind, error: BaseException, tx: Transaction, member: Member
+    ) -> bool:
         member.tries += 1
         node = member.node
         verdict = lifecycle.after_failure(act, node, error, member.tries)
         given_up = verdict.again_s is None
         if given_up and act in lifecycle.CHANGING:
-            entry.settle(act, node, verdict.cause)
+            tx.settle(act, node, verdict.cause)
         if member.tries == 1 or given_up:
-            entry.tell(f'{act.value}-failed', f'{node.name}: {error}', node)
-        self._roster.change(entry, member, state=verdict.state, cause=verdict.cause)
+            tx.tell(f'{act.value}-failed', f'{node.name}: {error}', node)
+        self._nodes.change(tx, member, state=verdict.state, cause=verdict.cause)
         if verdict.again_s is not None:
-            member.not_before = entry.moment + verdict.again_s
+            member.not_before = tx.moment + verdict.again_s
         return verdict.state is NodeState.FAILED
 
     def _full(
-        self, error: InsufficientCapacity, entry: Entry, member: Member, wishes: Wishes
+        self, error: InsufficientCapacity, tx: Transaction, member: Member, desired: Desired
     ) -> bool:
         """Try the next place at once; after the last one wait, and begin with the first."""
-        at_once = wishes.has_other_places(member.node)
-        self._failed(Act.BUILD, error, entry, member)
+        at_once = desired.has_other_places(member.node)
+        self._failed(ActionKind.BUILD, error, tx, member)
         if at_once:
             member.not_before = 0.0
-        self._roster.change(entry, member, attempt=member.node.attempt + 1)
+        self._nodes.change(tx, member, attempt=member.node.attempt + 1)
         return False

@@ -6,9 +6,9 @@ from kiln.clusters.models import NodeState
 from kiln.engine.context import labels
 from kiln.engine.nodes.action import Due, NodeAction, forget
 from kiln.engine.nodes.node_table import Member
-from kiln.engine.nodes.transaction import Entry
-from kiln.engine.plan.desired import Wishes
-from kiln.engine.plan.lifecycle import Act
+from kiln.engine.nodes.transaction import Transaction
+from kiln.engine.plan.desired import Desired
+from kiln.engine.plan.lifecycle import ActionKind
 from kiln.engine.plan.names import build_key
 from kiln.models import Amphora, AmphoraType
 
@@ -16,7 +16,7 @@ from kiln.models import Amphora, AmphoraType
 class Build(NodeAction):
     """Requests the machine of a node; repeated with the same key it finds the first one."""
 
-    act = Act.BUILD
+    act = ActionKind.BUILD
 
     def begin(self, due: Due) -> None:
         node, machine = due.node, due.machine
@@ -40,30 +40,32 @@ class Build(NodeAction):
         )
         self._report_when_done(node, operation)
 
-    def result(self, value: str, entry: Entry, member: Member, wishes: Wishes) -> bool:
-        self._roster.change(entry, member, compute_id=value, state=NodeState.BOOTING, cause=None)
-        entry.accept(member.node, value)
-        entry.settle(Act.BUILD, member.node)
+    def result(self, value: str, tx: Transaction, member: Member, desired: Desired) -> bool:
+        self._nodes.change(tx, member, compute_id=value, state=NodeState.BOOTING, cause=None)
+        tx.accept(member.node, value)
+        tx.settle(ActionKind.BUILD, member.node)
         return False
 
 
 class Find(NodeAction):
     """Looks for the machine of a node that is removed before its build returned an id."""
 
-    act = Act.FIND
+    act = ActionKind.FIND
 
     def begin(self, due: Due) -> None:
         found = self._compute(due.node).find_build(build_key(due.node))
         self._report_when_done(due.node, found)
 
-    def result(self, value: Amphora | None, entry: Entry, member: Member, wishes: Wishes) -> bool:
+    def result(
+        self, value: Amphora | None, tx: Transaction, member: Member, desired: Desired
+    ) -> bool:
         if value is not None:
-            self._roster.change(entry, member, compute_id=value.id, state=NodeState.DELETING)
-            entry.accept(member.node, value.id)
+            self._nodes.change(tx, member, compute_id=value.id, state=NodeState.DELETING)
+            tx.accept(member.node, value.id)
             return False
         # What was sent can still be on its way, so absence is believed the second time.
         member.absent += 1
         if member.absent >= 2:
-            return forget(self._roster, entry, member)
-        member.not_before = entry.moment + self._tools.settle_s
+            return forget(self._nodes, tx, member)
+        member.not_before = tx.moment + self._tools.settle_s
         return False

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kiln.clusters.models import Node, NodeState
-from kiln.engine.nodes.transaction import Entry
+from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.plan.repair import Setback
 
 
@@ -30,7 +30,7 @@ class Member:
     not_before: float = 0.0
 
 
-class Roster:
+class NodeTable:
     """All nodes that are not gone. The cost of a round grows only with its changes."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
@@ -96,20 +96,20 @@ class Roster:
 
     # ---- changes -------------------------------------------------------------
 
-    def add(self, entry: Entry, node: Node) -> None:
+    def add(self, tx: Transaction, node: Node) -> None:
         """Add a new node."""
         self.names.add(node.name)
         self._enter(node)
-        entry.nodes[node.id] = node
+        tx.nodes[node.id] = node
 
-    def change(self, entry: Entry, member: Member, **changes: Any) -> None:
+    def change(self, tx: Transaction, member: Member, **changes: Any) -> None:
         """Change a node and write it."""
         state = changes.get('state', member.node.state)
         if state is not member.node.state:
-            changes['since'] = entry.now
-            self._note(member.node.group, state, entry.now)
+            changes['since'] = tx.now
+            self._note(member.node.group, state, tx.now)
         self.correct(member, **changes)
-        entry.nodes[member.node.id] = member.node
+        tx.nodes[member.node.id] = member.node
 
     def _note(self, group: str, state: NodeState, now: float) -> None:
         """Count the failures in a row."""
@@ -128,9 +128,9 @@ class Roster:
         else:
             self._restless.add(node.id)
 
-    def drop(self, entry: Entry, member: Member) -> None:
+    def drop(self, tx: Transaction, member: Member) -> None:
         """Remove a node that is gone, and write that."""
-        self.change(entry, member, state=NodeState.GONE, cause=None)
+        self.change(tx, member, state=NodeState.GONE, cause=None)
         del self._members[member.node.id]
         self._all = None
         self._restless.discard(member.node.id)

@@ -8,15 +8,15 @@ from kiln.cluster_drivers.values import Readiness, ReadyState
 from kiln.clusters.models import Cause, NodeState
 from kiln.engine.nodes.action import Due, NodeAction
 from kiln.engine.nodes.node_table import Member
-from kiln.engine.nodes.transaction import Entry
-from kiln.engine.plan.desired import Wishes
-from kiln.engine.plan.lifecycle import Act
+from kiln.engine.nodes.transaction import Transaction
+from kiln.engine.plan.desired import Desired
+from kiln.engine.plan.lifecycle import ActionKind
 
 
 class AskReady(NodeAction):
     """Asks again until the node is ready, or fails for good."""
 
-    act = Act.ASK_READY
+    act = ActionKind.ASK_READY
 
     def begin(self, due: Due) -> None:
         is_ready = self._tools.driver.is_ready
@@ -24,16 +24,16 @@ class AskReady(NodeAction):
             due.node, functools.partial(is_ready, due.context, due.cluster, due.node)
         )
 
-    def result(self, value: Readiness, entry: Entry, member: Member, wishes: Wishes) -> bool:
+    def result(self, value: Readiness, tx: Transaction, member: Member, desired: Desired) -> bool:
         node = member.node
         if value.state is ReadyState.READY:
-            self._roster.change(entry, member, state=NodeState.READY, cause=None)
-            entry.tell('node-ready', f'{node.name} is ready', node)
+            self._nodes.change(tx, member, state=NodeState.READY, cause=None)
+            tx.tell('node-ready', f'{node.name} is ready', node)
             # The other groups wait for the control nodes.
-            return wishes.has_control(node.group)
+            return desired.has_control(node.group)
         cause = Cause(code=f'readiness_{value.state.value}', message=value.reason)
         if value.state is ReadyState.FAILED:
-            self._roster.change(entry, member, state=NodeState.FAILED, cause=cause)
-            entry.tell('node-failed', f'{node.name}: {value.reason}', node)
+            self._nodes.change(tx, member, state=NodeState.FAILED, cause=cause)
+            tx.tell('node-failed', f'{node.name}: {value.reason}', node)
             return True
-        return self._repeat(entry, member, cause)
+        return self._repeat(tx, member, cause)

@@ -7,15 +7,15 @@ from typing import Any
 from kiln.clusters.models import NodeState
 from kiln.engine.nodes.action import Due, NodeAction
 from kiln.engine.nodes.node_table import Member
-from kiln.engine.nodes.transaction import Entry
-from kiln.engine.plan.desired import Wishes
-from kiln.engine.plan.lifecycle import Act
+from kiln.engine.nodes.transaction import Transaction
+from kiln.engine.plan.desired import Desired
+from kiln.engine.plan.lifecycle import ActionKind
 
 
 class Reboot(NodeAction):
     """Reboots the machine of a node."""
 
-    act = Act.REBOOT
+    act = ActionKind.REBOOT
 
     def begin(self, due: Due) -> None:
         operation = self._compute(due.node).reboot(
@@ -23,19 +23,19 @@ class Reboot(NodeAction):
         )
         self._report_when_done(due.node, operation)
 
-    def result(self, value: None, entry: Entry, member: Member, wishes: Wishes) -> bool:
-        return self._joins_again(entry, member)
+    def result(self, value: None, tx: Transaction, member: Member, desired: Desired) -> bool:
+        return self._joins_again(tx, member)
 
-    def _joins_again(self, entry: Entry, member: Member, **changes: Any) -> bool:
-        entry.settle(self.act, member.node)
-        self._roster.change(entry, member, state=NodeState.JOINING, cause=None, **changes)
+    def _joins_again(self, tx: Transaction, member: Member, **changes: Any) -> bool:
+        tx.settle(self.act, member.node)
+        self._nodes.change(tx, member, state=NodeState.JOINING, cause=None, **changes)
         return True
 
 
 class Rebuild(Reboot):
     """Rebuilds the machine of a node from its image."""
 
-    act = Act.REBUILD
+    act = ActionKind.REBUILD
 
     def begin(self, due: Due) -> None:
         operation = self._compute(due.node).rebuild(
@@ -43,6 +43,6 @@ class Rebuild(Reboot):
         )
         self._report_when_done(due.node, operation)
 
-    def result(self, value: None, entry: Entry, member: Member, wishes: Wishes) -> bool:
-        made_with = wishes.made_with(member.node.group)
-        return self._joins_again(entry, member, made_with=made_with)
+    def result(self, value: None, tx: Transaction, member: Member, desired: Desired) -> bool:
+        made_with = desired.made_with(member.node.group)
+        return self._joins_again(tx, member, made_with=made_with)

@@ -24,7 +24,7 @@ from kiln.clusters.models import (
 )
 from kiln.db.batch import Batch
 from kiln.db.store import Store
-from kiln.engine.plan.lifecycle import Act
+from kiln.engine.plan.lifecycle import ActionKind
 from kiln.engine.plan.names import build_key
 
 #: The kind of the step that records a rollback.
@@ -33,7 +33,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _STEPS = uuid.UUID('5c1f3f0e-9a4d-4f0b-8a53-2d6f6f7a1e94')
 
 
-class Entry:
+class Transaction:
     """Gathers the changes of a round, writes them in one commit, then starts the actions."""
 
     def __init__(
@@ -122,11 +122,11 @@ class Entry:
             state=StepState.DONE, started_at=self.now, ended_at=self.now, cause=why,
         )  # fmt: skip
 
-    def intend(self, act: Act, node: Node) -> None:
+    def intend(self, act: ActionKind, node: Node) -> None:
         """Record that an action is about to be started in a backend."""
         self._step(act, node, StepState.INTENT, None)
 
-    def settle(self, act: Act, node: Node, cause: Cause | None = None) -> None:
+    def settle(self, act: ActionKind, node: Node, cause: Cause | None = None) -> None:
         """Record that the action was done; with a cause, that it failed for good."""
         self._step(act, node, StepState.DONE if cause is None else StepState.FAILED, cause)
 
@@ -170,7 +170,7 @@ class Entry:
         """Write a step that is not an action for a node."""
         self._steps[step.id] = step
 
-    def _step(self, act: Act, node: Node, state: StepState, cause: Cause | None) -> None:
+    def _step(self, act: ActionKind, node: Node, state: StepState, cause: Cause | None) -> None:
         # What arrives after the operation has ended is recorded in the node itself.
         if self.operation is None:
             return

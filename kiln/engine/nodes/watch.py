@@ -7,9 +7,9 @@ from typing import Any
 from kiln.clusters.models import NodeState
 from kiln.engine.nodes.action import Due, NodeAction
 from kiln.engine.nodes.node_table import Member
-from kiln.engine.nodes.transaction import Entry
-from kiln.engine.plan.desired import Wishes
-from kiln.engine.plan.lifecycle import Act
+from kiln.engine.nodes.transaction import Transaction
+from kiln.engine.plan.desired import Desired
+from kiln.engine.plan.lifecycle import ActionKind
 from kiln.exceptions import AmphoraComputeError
 from kiln.models import Amphora
 
@@ -17,7 +17,7 @@ from kiln.models import Amphora
 class Watch(NodeAction):
     """Waits for a machine that is being built, or that comes back."""
 
-    act = Act.WATCH
+    act = ActionKind.WATCH
 
     def begin(self, due: Due) -> None:
         node = due.node
@@ -34,8 +34,6 @@ class Watch(NodeAction):
 
         self._compute(node).watch(due.compute_id).add_done_callback(active)
 
-    def result(self, value: Amphora, entry: Entry, member: Member, wishes: Wishes) -> bool:
-        self._roster.change(
-            entry, member, state=NodeState.JOINING, address=value.address, cause=None
-        )
+    def result(self, value: Amphora, tx: Transaction, member: Member, desired: Desired) -> bool:
+        self._nodes.change(tx, member, state=NodeState.JOINING, address=value.address, cause=None)
         return False

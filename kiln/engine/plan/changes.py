@@ -16,7 +16,7 @@ _NAMED = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class DesiredGroup:
     """The desired state of a group, with all defaults filled in."""
 
     group: NodeGroupSpec

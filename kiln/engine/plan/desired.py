@@ -11,10 +11,10 @@ from types import MappingProxyType
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationKind
 from kiln.clusters.spec import Effective, MachineSpec, NodeGroupSpec, Place, ZoneRule
-from kiln.engine.plan.changes import ClusterPlan, GroupPlan, Wanted
+from kiln.engine.plan.changes import ClusterPlan, DesiredGroup, GroupPlan
 from kiln.engine.plan.diff import CONTROL, plan_cluster
 from kiln.engine.plan.repair import Setback, remediate
-from kiln.engine.plan.rollout import Turn, next_turn
+from kiln.engine.plan.rollout import GroupRound, next_round
 
 Zones = Callable[[str | None], Sequence[str] | None]
 _NOBODY: Mapping[str, str] = MappingProxyType({})
@@ -25,18 +25,18 @@ _RENEWING = frozenset({OperationKind.UPGRADE, OperationKind.UPDATE})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Next:
+class ClusterRound:
     """The part of a plan to begin now."""
 
     #: By group, in the order in which the groups begin.
-    turns: Sequence[tuple[str, Turn]]
+    turns: Sequence[tuple[str, GroupRound]]
     #: Why the rest has to wait, for people.
     holds: tuple[str, ...]
     #: True if there is a rest.
     more: bool
 
 
-class Wishes:
+class Desired:
     """The desired state of one generation of a cluster."""
 
     def __init__(
@@ -125,27 +125,27 @@ class Wishes:
         *,
         renew: bool = False,
         setbacks: Mapping[str, Setback] = _NO_SETBACKS,
-    ) -> Next:
+    ) -> ClusterRound:
         """Return what to begin now; nothing without a rest means that all is as desired."""
         plan, holds = self.plan(operation, nodes, now, renew=renew, setbacks=setbacks)
         turns = []
         more = bool(holds)
         for group in plan.groups:
-            turn = next_turn(group)
+            turn = next_round(group)
             turns.append((group.group, turn))
             holds += turn.holds
             more = more or bool(turn.holds or group.replaces)
             if self._control_first and not _open(group, nodes):
                 more = True
                 break
-        return Next(turns=tuple(turns), holds=tuple(holds), more=more)
+        return ClusterRound(turns=tuple(turns), holds=tuple(holds), more=more)
 
-    def wanted(self, group: NodeGroupSpec) -> Wanted:
+    def wanted(self, group: NodeGroupSpec) -> DesiredGroup:
         """Return a group in its desired state, with all defaults filled in."""
         machine, made_with = self.machine(group.name), self.made_with(group.name)
         spread = group.shape.zones.rule is ZoneRule.SPREAD
         zones = self._zones(machine.compute_driver) if spread else None
-        return Wanted(
+        return DesiredGroup(
             group=group, flavor=machine.flavor, zones=tuple(zones or ()), made_with=made_with
         )
 
@@ -182,7 +182,7 @@ class Wishes:
         former = last.spec if last else None
         if operation.kind is OperationKind.DELETE:
             return plan_cluster(name, (), nodes, exists=True, former=self._cluster.spec), []
-        wanted: list[Wanted] = []
+        wanted: list[DesiredGroup] = []
         victims = dict(doomed)
         holds: list[str] = []
         for group in self._cluster.spec.groups:

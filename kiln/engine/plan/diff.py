@@ -17,17 +17,17 @@ from kiln.clusters.spec import ClusterSpec, Place, Shape, Strategy
 from kiln.engine.plan.changes import (
     Add,
     ClusterPlan,
+    DesiredGroup,
     GroupPlan,
     Keep,
     Remove,
     Replace,
     Shared,
-    Wanted,
     going,
 )
 from kiln.engine.plan.counts import check_count, flavor_counts, place_order, resized, zone_counts
 from kiln.engine.plan.layout import Layout
-from kiln.engine.plan.removal_order import Order, excess
+from kiln.engine.plan.removal_order import RemovalOrder, excess
 from kiln.engine.plan.rollout import check_strategy
 
 CONTROL = 'control'
@@ -42,7 +42,7 @@ _ODD = {
 
 
 def plan_group(
-    wanted: Wanted,
+    wanted: DesiredGroup,
     nodes: Iterable[Node],
     *,
     victims: Mapping[str, str] = _NOBODY,
@@ -107,7 +107,7 @@ def plan_group(
 
 def plan_cluster(
     cluster: str,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[DesiredGroup],
     nodes: Iterable[Node],
     *,
     exists: bool,
@@ -165,7 +165,7 @@ class Resize:
 
 
 def resize(
-    wanted: Wanted, nodes: Iterable[Node], count: int, named: Mapping[str, str] = _NOBODY
+    wanted: DesiredGroup, nodes: Iterable[Node], count: int, named: Mapping[str, str] = _NOBODY
 ) -> Resize:
     """Return the shape of a group with another count, and the nodes removed for it.
 
@@ -190,13 +190,13 @@ def resize(
     return Resize(shape=shape, victims=MappingProxyType(victims))
 
 
-def _shrinking(wanted: Wanted, nodes: Collection[Node], draft: Shape) -> Iterator[Node]:
+def _shrinking(wanted: DesiredGroup, nodes: Collection[Node], draft: Shape) -> Iterator[Node]:
     """Yield the nodes to remove so that no more are left than a draft of the shape counts.
 
     The draft sets the number of each flavor. Its zones only set the order of removal:
     the zone counts follow from the nodes that are left.
     """
-    order = Order(rules=wanted.group.deletion, zones=zone_counts(draft, wanted.zones))
+    order = RemovalOrder(rules=wanted.group.deletion, zones=zone_counts(draft, wanted.zones))
     if draft.placements:
         found = excess(nodes, order, lambda node: node.place, draft.placements)
     else:
@@ -217,19 +217,19 @@ def _there(nodes: Iterable[Node], ids: Iterable[str], whose: str) -> list[Node]:
 
 
 def _stale(
-    wanted: Wanted, nodes: Iterable[Node], replace: Mapping[str, str], upgrade: bool
+    wanted: DesiredGroup, nodes: Iterable[Node], replace: Mapping[str, str], upgrade: bool
 ) -> dict[str, str]:
     """Return the ids of nodes that are to be replaced in their places, and why."""
     stale = {node.id: OUTDATED for node in nodes if upgrade and _outdated(wanted, node)}
     return stale | {node.id: replace[node.id] for node in nodes if node.id in replace}
 
 
-def _outdated(wanted: Wanted, node: Node) -> bool:
+def _outdated(wanted: DesiredGroup, node: Node) -> bool:
     # It is unknown what an adopted node was built from.
     return bool(wanted.made_with and node.made_with) and node.made_with != wanted.made_with
 
 
-def _odd(wanted: Wanted, node: Node) -> str:
+def _odd(wanted: DesiredGroup, node: Node) -> str:
     return _ODD.get(node.state, '') or (OUTDATED if _outdated(wanted, node) else '')
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from kiln.clusters.models import Node, NodeState
 from kiln.clusters.spec import Place, ZoneRule
-from kiln.engine.plan.changes import Wanted
+from kiln.engine.plan.changes import DesiredGroup
 from kiln.engine.plan.counts import evenly, joint, place_order, table, zone_counts
 from kiln.engine.plan.fitting import Counts, fitting
-from kiln.engine.plan.removal_order import Order, excess
+from kiln.engine.plan.removal_order import RemovalOrder, excess
 
 #: The pool of nodes that are in a zone where no node is allowed.
 _NOWHERE = object()
@@ -27,7 +27,7 @@ class Layout:
 
     def __init__(
         self,
-        wanted: Wanted,
+        wanted: DesiredGroup,
         nodes: Sequence[Node],
         stale: Mapping[str, str],
         *,
@@ -50,7 +50,7 @@ class Layout:
             self._zones = evenly(shape.count, fullest)
             self._ideal = joint(self._flavors, self._zones)
         self._rooms = self._find_rooms(nodes)
-        self._order = Order(rules=wanted.group.deletion, zones=self._zones, stale=stale)
+        self._order = RemovalOrder(rules=wanted.group.deletion, zones=self._zones, stale=stale)
 
     def surplus(self, nodes: Iterable[Node]) -> list[Node]:
         """Return the nodes that cannot stay, in the order in which they are removed."""

@@ -34,7 +34,7 @@ LOOK_S = 2.0
 _LOOKS = 200
 
 
-class Act(enum.StrEnum):
+class ActionKind(enum.StrEnum):
     """Something that is done for one node, and has a result."""
 
     REST = 'rest'
@@ -58,51 +58,51 @@ class Act(enum.StrEnum):
 
 
 #: What changes something in a backend: intended in writing before it is done.
-CHANGING = frozenset({Act.BUILD, Act.DELETE, Act.REBOOT, Act.REBUILD})
+CHANGING = frozenset({ActionKind.BUILD, ActionKind.DELETE, ActionKind.REBOOT, ActionKind.REBUILD})
 
 _STAYING = {
-    NodeState.PLANNED: Act.BUILD,
-    NodeState.BUILDING: Act.BUILD,
-    NodeState.BOOTING: Act.WATCH,
-    NodeState.JOINING: Act.ASK_READY,
+    NodeState.PLANNED: ActionKind.BUILD,
+    NodeState.BUILDING: ActionKind.BUILD,
+    NodeState.BOOTING: ActionKind.WATCH,
+    NodeState.JOINING: ActionKind.ASK_READY,
     # Nobody resets it any more, so it comes back as it is.
-    NodeState.RESETTING: Act.WATCH,
-    NodeState.DRAINING: Act.DRAIN,
-    NodeState.DELETING: Act.DELETE,
-    NodeState.UNKNOWN: Act.LOOK,
+    NodeState.RESETTING: ActionKind.WATCH,
+    NodeState.DRAINING: ActionKind.DRAIN,
+    NodeState.DELETING: ActionKind.DELETE,
+    NodeState.UNKNOWN: ActionKind.LOOK,
 }
 _DOOMED = {
-    NodeState.PLANNED: Act.FORGET,
-    NodeState.BUILDING: Act.FIND,
-    NodeState.BOOTING: Act.DELETE,
-    NodeState.JOINING: Act.DELETE,
-    NodeState.READY: Act.DRAIN,
-    NodeState.UNHEALTHY: Act.DELETE,
-    NodeState.RESETTING: Act.DRAIN,
-    NodeState.DRAINING: Act.DRAIN,
-    NodeState.DELETING: Act.DELETE,
-    NodeState.UNKNOWN: Act.LOOK,
+    NodeState.PLANNED: ActionKind.FORGET,
+    NodeState.BUILDING: ActionKind.FIND,
+    NodeState.BOOTING: ActionKind.DELETE,
+    NodeState.JOINING: ActionKind.DELETE,
+    NodeState.READY: ActionKind.DRAIN,
+    NodeState.UNHEALTHY: ActionKind.DELETE,
+    NodeState.RESETTING: ActionKind.DRAIN,
+    NodeState.DRAINING: ActionKind.DRAIN,
+    NodeState.DELETING: ActionKind.DELETE,
+    NodeState.UNKNOWN: ActionKind.LOOK,
 }
 
-_BY_ID = frozenset({Act.DELETE, Act.LOOK})
+_BY_ID = frozenset({ActionKind.DELETE, ActionKind.LOOK})
 #: After these a machine can come back to work, or not.
-_RESETS = frozenset({Act.REBOOT, Act.REBUILD})
+_RESETS = frozenset({ActionKind.REBOOT, ActionKind.REBUILD})
 #: What is done to a node that is there: to find no machine is a failure.
-EXPECTING = _RESETS | {Act.WATCH}
+EXPECTING = _RESETS | {ActionKind.WATCH}
 #: What says that it does not come to be so.
 _ENDS = (AmphoraBuildError, ChangeFailed, InstanceNotFoundError)
 
 #: The state in which a node is while something is done for it.
 DURING = {
-    Act.BUILD: NodeState.BUILDING,
-    Act.DRAIN: NodeState.DRAINING,
-    Act.DELETE: NodeState.DELETING,
+    ActionKind.BUILD: NodeState.BUILDING,
+    ActionKind.DRAIN: NodeState.DRAINING,
+    ActionKind.DELETE: NodeState.DELETING,
 }
 
 
-def next_act(
-    node: Node, *, elsewhere: bool = False, reset: Act | None = None, forced: bool = False
-) -> Act:
+def next_action(
+    node: Node, *, elsewhere: bool = False, reset: ActionKind | None = None, forced: bool = False
+) -> ActionKind:
     """Return what is to be done for a node now; REST where nothing is.
 
     :param elsewhere: it failed for lack of room, and may be tried at another place.
@@ -110,15 +110,15 @@ def next_act(
     :param forced: it goes whatever it does, and nobody waits for it to be drained.
     """
     if forced and node.doomed and node.compute_id:
-        return Act.DELETE
+        return ActionKind.DELETE
     if node.state is NodeState.RESETTING and reset is not None and not node.doomed:
         return reset
     if node.state is NodeState.FAILED and (node.doomed or elsewhere):
         # Without an id it was refused for certain: there is nothing to delete.
-        return Act.DELETE if node.compute_id else Act.FORGET
-    act = (_DOOMED if node.doomed else _STAYING).get(node.state, Act.REST)
+        return ActionKind.DELETE if node.compute_id else ActionKind.FORGET
+    act = (_DOOMED if node.doomed else _STAYING).get(node.state, ActionKind.REST)
     # What has no id yet can only be found by its build key.
-    return Act.FIND if act in _BY_ID and node.compute_id is None else act
+    return ActionKind.FIND if act in _BY_ID and node.compute_id is None else act
 
 
 def look_pause_s(waited_s: float, nodes: int) -> float:
@@ -146,7 +146,7 @@ def pause_s(tries: int, retry_after: float | None = None) -> float:
     return max(grown, retry_after or 0.0)
 
 
-def after_failure(act: Act, node: Node, error: BaseException, tries: int) -> Verdict:
+def after_failure(act: ActionKind, node: Node, error: BaseException, tries: int) -> Verdict:
     """Return what a failure of an act makes of a node.
 
     ``tries`` counts the failures in a row, this one included.
@@ -154,7 +154,7 @@ def after_failure(act: Act, node: Node, error: BaseException, tries: int) -> Ver
     cause = cause_of(error)
     again = Verdict(node.state, cause, pause_s(tries, getattr(error, 'retry_after', None)))
     failed = Verdict(NodeState.FAILED, cause, None)
-    if act is Act.BUILD:
+    if act is ActionKind.BUILD:
         return _after_build(error, again, failed)
     if act in EXPECTING and isinstance(error, _ENDS):
         return failed

@@ -13,7 +13,7 @@ from kiln.clusters.spec import VictimRule
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Order:
+class RemovalOrder:
     """The order in which nodes of a group are removed; of equals the lower id goes first."""
 
     rules: Sequence[VictimRule]
@@ -43,7 +43,7 @@ class Order:
 
 def excess(
     nodes: Iterable[Node],
-    order: Order,
+    order: RemovalOrder,
     pool_of: Callable[[Node], Hashable],
     rooms: Mapping[Any, int],
 ) -> list[Node]:
@@ -73,7 +73,7 @@ def _taken(
     queues: Mapping[tuple[Hashable, str | None], list[Node]],
     over: dict[Hashable, int],
     crowd: collections.Counter[str | None],
-    order: Order,
+    order: RemovalOrder,
 ) -> Iterable[Node]:
     while heap:
         was, key = heapq.heappop(heap)

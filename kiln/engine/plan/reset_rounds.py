@@ -17,14 +17,14 @@ from kiln.clusters.exceptions import MissingCapability
 from kiln.clusters.models import Node, NodeState, OperationKind, StepState
 from kiln.clusters.spec import NodeGroupSpec
 from kiln.engine.plan.changes import going
-from kiln.engine.plan.lifecycle import Act
+from kiln.engine.plan.lifecycle import ActionKind
 from kiln.engine.plan.rollout import MAKING
 from kiln.exceptions import KilnError, UnsupportedOperation
 from kiln.models import Ability, Capabilities
 
 #: The operations that reset nodes, and the action for each node.
-RESETS: Mapping[OperationKind, Act] = MappingProxyType(
-    {OperationKind.REBOOT: Act.REBOOT, OperationKind.REBUILD: Act.REBUILD}
+RESETS: Mapping[OperationKind, ActionKind] = MappingProxyType(
+    {OperationKind.REBOOT: ActionKind.REBOOT, OperationKind.REBUILD: ActionKind.REBUILD}
 )
 #: What an operation requires: of the cluster driver, and of the backends of the nodes.
 _NEEDS: Mapping[OperationKind, tuple[Cap, Ability | None]] = MappingProxyType(
@@ -42,7 +42,7 @@ SICK = frozenset({NodeState.UNHEALTHY, NodeState.FAILED})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Round:
+class ResetRound:
     """The nodes of a group to begin with now, and the progress so far."""
 
     begins: tuple[Node, ...] = ()
@@ -96,12 +96,12 @@ def pace(group: NodeGroupSpec) -> str:
     return f'{most} at a time: max_unavailable is {written}{least}'
 
 
-def next_round(
+def next_reset_round(
     group: NodeGroupSpec,
     nodes: Iterable[Node],
     settled: Mapping[str, StepState],
     named: Collection[str] | None = None,
-) -> Round:
+) -> ResetRound:
     """Return the next nodes to reset of a group, each of which is reset once.
 
     The only memory is what is written: the states of the nodes, and which of them have
@@ -144,7 +144,7 @@ def next_round(
             ready -= node.state is NodeState.READY
             begins.append(node)
     begun = {node.id for node in begins}
-    return Round(
+    return ResetRound(
         begins=tuple(begins),
         under_way=tuple(under_way),
         waiting=tuple(node for node in waiting if node.id not in begun),

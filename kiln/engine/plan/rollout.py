@@ -25,7 +25,7 @@ MAKING = frozenset(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Turn:
+class GroupRound:
     """What to begin now: the nodes to build, and the nodes to remove."""
 
     adds: tuple[Add, ...] = ()
@@ -53,7 +53,7 @@ def spare(plan: GroupPlan) -> int:
     return max(0, ready - plan.count + plan.strategy.max_unavailable.of(plan.count))
 
 
-def next_turn(plan: GroupPlan) -> Turn:
+def next_round(plan: GroupPlan) -> GroupRound:
     """Return the part of a plan that can begin now.
 
     Nodes that were requested by name are removed at once. No other ready node is removed if
@@ -65,10 +65,10 @@ def next_turn(plan: GroupPlan) -> Turn:
     is always something to begin, or something under way, or ``holds`` names the nodes that
     it waits for.
     """
-    return _Turning(plan).turn()
+    return _Rollout(plan).turn()
 
 
-class _Turning:
+class _Rollout:
     """Goes through a plan and counts what it has begun."""
 
     def __init__(self, plan: GroupPlan) -> None:
@@ -84,7 +84,7 @@ class _Turning:
         self._going = len(undone)
         self._making = sum(node.state in MAKING for node in plan.live)
 
-    def turn(self) -> Turn:
+    def turn(self) -> GroupRound:
         for act in self._plan.removes:
             if act.named:
                 self._begin(act)
@@ -103,7 +103,9 @@ class _Turning:
         # batch can be under way, but never more replacements.
         for replaced in sorted(replaces, key=lambda act: act.node.id not in begun):
             self._succeed(replaced, gap=replaced.node.id in begun)
-        return Turn(adds=tuple(self._adds), removes=tuple(self._removes), holds=tuple(self._holds))
+        return GroupRound(
+            adds=tuple(self._adds), removes=tuple(self._removes), holds=tuple(self._holds)
+        )
 
     def _begin(self, act: Remove) -> None:
         self._removes.append(act)

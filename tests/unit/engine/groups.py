@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kiln.clusters.models import Node, NodeState
 from kiln.clusters.spec import NodeGroupSpec, Place, Shape, ZoneRule, Zones
-from kiln.engine.plan.changes import Shared, Wanted
+from kiln.engine.plan.changes import DesiredGroup, Shared
 from kiln.engine.plan.diff import plan_group
 
 #: Properties are about results, not about how busy the machine is.
@@ -42,7 +42,7 @@ def wanted(count=None, *, flavors=None, zones=None, placements=None, made_with='
         count = sum((flavors or placements or zones.counts).values())
     shape = Shape(count=count, flavors=flavors, zones=zones, placements=placements)
     spec = NodeGroupSpec(**{'name': 'work', 'shape': shape, **group})
-    return Wanted(group=spec, flavor='small', zones=ZONES, made_with=made_with)
+    return DesiredGroup(group=spec, flavor='small', zones=ZONES, made_with=made_with)
 
 
 def reshaped(one, shape):

@@ -5,8 +5,8 @@ import unittest
 from kiln.cluster_drivers.values import READY
 from kiln.clusters.models import Node
 from kiln.clusters.spec import Place
-from kiln.engine.nodes.node_table import Roster
-from kiln.engine.nodes.transaction import Entry
+from kiln.engine.nodes.node_table import NodeTable
+from kiln.engine.nodes.transaction import Transaction
 from tests.unit.engine.site import Plain, Site, group
 
 
@@ -46,19 +46,19 @@ class Births(unittest.TestCase):
         )  # fmt: skip
 
     def test_a_new_node_is_the_youngest_even_after_the_clock_stepped_back(self):
-        roster = Roster([self.a_node(1, 100.0)])
-        self.assertEqual(200.0, roster.birth(200.0))
-        self.assertGreater(roster.birth(50.0), 100.0)
-        entry = Entry('c', None, now=50.0, moment=0.0)
-        roster.add(entry, self.a_node(2, roster.birth(50.0)))
-        self.assertGreater(roster.birth(50.0), roster.get('n-2').node.created_at)
+        table = NodeTable([self.a_node(1, 100.0)])
+        self.assertEqual(200.0, table.birth(200.0))
+        self.assertGreater(table.birth(50.0), 100.0)
+        tx = Transaction('c', None, now=50.0, moment=0.0)
+        table.add(tx, self.a_node(2, table.birth(50.0)))
+        self.assertGreater(table.birth(50.0), table.get('n-2').node.created_at)
 
     def test_the_nodes_are_one_tuple_until_one_changes(self):
-        roster = Roster([self.a_node(1, 1.0), self.a_node(2, 2.0)])
-        before = roster.nodes()
-        self.assertIs(before, roster.nodes())
-        entry = Entry('c', None, now=50.0, moment=0.0)
-        roster.change(entry, roster.get('n-1'), address='a')
-        self.assertEqual(['a', None], [one.address for one in roster.nodes()])
-        roster.drop(entry, roster.get('n-1'))
-        self.assertEqual(['n-2'], [one.id for one in roster.nodes()])
+        table = NodeTable([self.a_node(1, 1.0), self.a_node(2, 2.0)])
+        before = table.nodes()
+        self.assertIs(before, table.nodes())
+        tx = Transaction('c', None, now=50.0, moment=0.0)
+        table.change(tx, table.get('n-1'), address='a')
+        self.assertEqual(['a', None], [one.address for one in table.nodes()])
+        table.drop(tx, table.get('n-1'))
+        self.assertEqual(['n-2'], [one.id for one in table.nodes()])

@@ -4,7 +4,7 @@ import dataclasses
 
 from kiln.clusters.exceptions import ClusterDriverUnknown, LeaseLost
 from kiln.clusters.models import NodeState, OperationKind, OperationState, Step
-from kiln.engine.cluster.node_worker import ClusterWork
+from kiln.engine.cluster.node_worker import NodeWorker
 from kiln.engine.conductor import Conductor
 from kiln.engine.work_sources.base import WorkSource
 from tests.unit.db.case import take_over
@@ -185,7 +185,7 @@ class Launching(Site):
         self.conductor.close()
         self.cluster, _ = self.create(group(4))
         self.lease = self.store.leases.claim(self.cluster.id, 'me', 60)
-        self.work = ClusterWork(self.parts, self.lease, self.driver, lambda news: None)
+        self.work = NodeWorker(self.parts, self.lease, self.driver, lambda news: None)
 
     def test_a_process_that_slept_and_was_overtaken_starts_nothing_more(self):
         def sleep():

@@ -6,10 +6,10 @@ from kiln.clusters.models import Operation, OperationKind
 from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
-from kiln.engine.cluster.deletion_proof import Sweep
+from kiln.engine.cluster.deletion_proof import DeletionProof
 from kiln.engine.context import Backends
-from kiln.engine.nodes.transaction import Entry
-from kiln.engine.results import News
+from kiln.engine.nodes.transaction import Transaction
+from kiln.engine.results import ActionResult
 from tests.unit.engine.site import STACK
 
 
@@ -21,15 +21,15 @@ class Strays(unittest.TestCase):
         )
         self.addCleanup(self.backends.close)
         self.stray = self.backends.get('noop').build(metadata={'cluster': 'c'}).result(120)
-        self.sweep = Sweep('c', self.backends, lambda news: None)
+        self.sweep = DeletionProof('c', self.backends, lambda news: None)
 
     def learn(self, kind, **more):
         operation = None
         if kind is not None:
             operation = Operation(id='op', cluster_id='c', kind=kind, **more)
-        entry = Entry('c', operation, now=0.0, moment=0.0)
-        again = self.sweep.learn(News('c', value=(('noop', self.stray),)), entry)
-        return again, entry.launches
+        tx = Transaction('c', operation, now=0.0, moment=0.0)
+        again = self.sweep.learn(ActionResult('c', value=(('noop', self.stray),)), tx)
+        return again, tx.launches
 
     def test_a_stray_is_deleted_after_the_commit_that_proves_the_lease(self):
         again, launches = self.learn(OperationKind.DELETE)

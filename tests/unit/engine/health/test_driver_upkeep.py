@@ -9,7 +9,7 @@ from kiln.cluster_service.why import why
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import NodeState, OperationKind
 from kiln.clusters.spec import MachineSpec
-from kiln.engine.health.driver_upkeep import MOST, Tending
+from kiln.engine.health.driver_upkeep import MOST, DriverUpkeep
 from tests.unit.db.case import take_over
 from tests.unit.engine.site import SETTINGS, OneDriver, Plain, Site, group
 
@@ -34,7 +34,7 @@ class TendedSite(Site):
     def setUp(self):
         self.driver = Tender()
         super().setUp()
-        self.tending = Tending(self.parts, 'tests')
+        self.tending = DriverUpkeep(self.parts, 'tests')
         self.addCleanup(self.tending.close)
         self.addCleanup(self.driver.gate.set)
 
@@ -190,7 +190,7 @@ class LeftAlone(Site):
     def test_a_driver_is_opened_once_until_another_operation(self):
         cluster = self.created(group(1))
         drivers = Counted(self.driver)
-        tending = Tending(dataclasses.replace(self.parts, drivers=drivers), 'tests')
+        tending = DriverUpkeep(dataclasses.replace(self.parts, drivers=drivers), 'tests')
         for _ in range(3):
             tending.begin(self.store.operations.newest())
             self.until(lambda: not tending.busy)

@@ -17,8 +17,8 @@ from kiln.clusters.models import (
 from kiln.clusters.spec import ClusterSpec, Health, MachineSpec, Portion
 from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.driver import NoopDriver
-from kiln.engine.health.machine_state import sight_of
-from kiln.engine.health.standing_check import REMEDIATION, SCOPE, Watch, may_remedy
+from kiln.engine.health.machine_state import polled_state
+from kiln.engine.health.standing_check import REMEDIATION, SCOPE, StandingCheck, may_remedy
 from kiln.models import ComputeStatus, State
 from tests.unit.db.case import take_over
 from tests.unit.engine.groups import node, wanted
@@ -34,7 +34,7 @@ class WatchSite(Site):
         self.calls = collections.Counter()
         self.hidden = set()
         super().setUp()
-        self.watch = Watch(self.parts, 'tests', self.offer)
+        self.watch = StandingCheck(self.parts, 'tests', self.offer)
         self.addCleanup(self.watch.close)
 
     def offer(self, cluster_id):
@@ -137,7 +137,7 @@ class Watching(WatchSite):
 
     def test_one_of_two_conductors_watches_until_it_is_closed(self):
         cluster = self.created(group(1))
-        other = Watch(self.parts, 'other', self.offer)
+        other = StandingCheck(self.parts, 'other', self.offer)
         self.look()
         self.cloud.crash(self.nodes(cluster)[0].compute_id)
         other.look()
@@ -236,7 +236,7 @@ class AfterADefect(Site):
         self.conductor.close()
         self.cloud.crash(self.nodes(cluster)[0].compute_id)
         parts = dataclasses.replace(self.parts, store=Defective(self.store))
-        watch = Watch(parts, 'tests', self.fail)
+        watch = StandingCheck(parts, 'tests', self.fail)
         self.addCleanup(watch.close)
         with self.assertLogs('kiln.engine.health.standing_check', 'ERROR'):
             watch.start()
@@ -322,7 +322,7 @@ class MayRemedy(unittest.TestCase):
 class Sights(unittest.TestCase):
     def sight(self, state, **more):
         status = ComputeStatus(amphora_id='m', state=state, **more)
-        return sight_of(node(compute_id='m'), status)
+        return polled_state(node(compute_id='m'), status)
 
     def test_only_certain_statuses_change_a_node(self):
         said = {state for state in State if self.sight(state) is not None}

@@ -10,11 +10,11 @@ from kiln.engine.plan.lifecycle import (
     FIRST_LOOK_S,
     LONGEST_PAUSE_S,
     LOOK_S,
-    Act,
+    ActionKind,
     after_failure,
     cause_of,
     look_pause_s,
-    next_act,
+    next_action,
     pause_s,
 )
 from kiln.exceptions import (
@@ -44,46 +44,50 @@ def node(state=NodeState.PLANNED, **more):
 
 class NextAct(unittest.TestCase):
     def test_a_node_that_stays_becomes_ready_and_rests(self):
-        acts = {state: next_act(node(state)) for state in NodeState}
+        acts = {state: next_action(node(state)) for state in NodeState}
         self.assertEqual(
             {
-                NodeState.PLANNED: Act.BUILD, NodeState.BUILDING: Act.BUILD,
-                NodeState.BOOTING: Act.WATCH, NodeState.JOINING: Act.ASK_READY,
-                NodeState.READY: Act.REST, NodeState.UNHEALTHY: Act.REST,
-                NodeState.DRAINING: Act.DRAIN, NodeState.DELETING: Act.DELETE,
-                NodeState.RESETTING: Act.WATCH, NodeState.GONE: Act.REST,
-                NodeState.FAILED: Act.REST, NodeState.UNKNOWN: Act.LOOK,
+                NodeState.PLANNED: ActionKind.BUILD, NodeState.BUILDING: ActionKind.BUILD,
+                NodeState.BOOTING: ActionKind.WATCH, NodeState.JOINING: ActionKind.ASK_READY,
+                NodeState.READY: ActionKind.REST, NodeState.UNHEALTHY: ActionKind.REST,
+                NodeState.DRAINING: ActionKind.DRAIN, NodeState.DELETING: ActionKind.DELETE,
+                NodeState.RESETTING: ActionKind.WATCH, NodeState.GONE: ActionKind.REST,
+                NodeState.FAILED: ActionKind.REST, NodeState.UNKNOWN: ActionKind.LOOK,
             },
             acts,
         )  # fmt: skip
 
     def test_a_node_to_be_removed_never_rests_until_it_is_gone(self):
         resting = {
-            state for state in NodeState if next_act(node(state, doomed='asked')) is Act.REST
+            state
+            for state in NodeState
+            if next_action(node(state, doomed='asked')) is ActionKind.REST
         }
         self.assertEqual({NodeState.GONE}, resting)
 
     def test_a_node_without_a_build_request_is_only_dropped(self):
-        self.assertIs(Act.FORGET, next_act(node(doomed='asked')))
+        self.assertIs(ActionKind.FORGET, next_action(node(doomed='asked')))
         refused = node(NodeState.FAILED, compute_id=None, doomed='failed')
-        self.assertIs(Act.FORGET, next_act(refused))
+        self.assertIs(ActionKind.FORGET, next_action(refused))
 
     def test_a_request_that_might_have_been_sent_is_searched_first(self):
-        self.assertIs(Act.FIND, next_act(node(NodeState.BUILDING, doomed='asked')))
+        self.assertIs(ActionKind.FIND, next_action(node(NodeState.BUILDING, doomed='asked')))
         for state in (NodeState.DELETING, NodeState.UNKNOWN):
-            self.assertIs(Act.FIND, next_act(node(state, compute_id=None)))
+            self.assertIs(ActionKind.FIND, next_action(node(state, compute_id=None)))
 
     def test_a_machine_of_unknown_state_is_not_deleted(self):
-        self.assertIs(Act.LOOK, next_act(node(NodeState.UNKNOWN, doomed='asked')))
+        self.assertIs(ActionKind.LOOK, next_action(node(NodeState.UNKNOWN, doomed='asked')))
 
     def test_a_resetting_node_follows_its_operation_unless_it_is_to_be_removed(self):
         out = NodeState.RESETTING
-        self.assertIs(Act.REBOOT, next_act(node(out), reset=Act.REBOOT))
-        self.assertIs(Act.DRAIN, next_act(node(out, doomed='asked'), reset=Act.REBOOT))
-        self.assertIs(Act.REST, next_act(node(NodeState.READY), reset=Act.REBOOT))
+        self.assertIs(ActionKind.REBOOT, next_action(node(out), reset=ActionKind.REBOOT))
+        self.assertIs(
+            ActionKind.DRAIN, next_action(node(out, doomed='asked'), reset=ActionKind.REBOOT)
+        )
+        self.assertIs(ActionKind.REST, next_action(node(NodeState.READY), reset=ActionKind.REBOOT))
 
     def test_a_node_without_room_is_deleted_before_it_is_tried_elsewhere(self):
-        self.assertIs(Act.DELETE, next_act(node(NodeState.FAILED), elsewhere=True))
+        self.assertIs(ActionKind.DELETE, next_action(node(NodeState.FAILED), elsewhere=True))
 
 
 class AfterFailure(unittest.TestCase):
@@ -91,7 +95,7 @@ class AfterFailure(unittest.TestCase):
         return after_failure(act, node(state), error, tries)
 
     def test_a_build_that_might_have_been_sent_is_sent_again_with_its_key(self):
-        verdict = self.after(Act.BUILD, ServiceTimeout('No answer.'))
+        verdict = self.after(ActionKind.BUILD, ServiceTimeout('No answer.'))
         self.assertIs(NodeState.BUILDING, verdict.state)
         self.assertIsNotNone(verdict.again_s)
 
@@ -100,7 +104,7 @@ class AfterFailure(unittest.TestCase):
         away = ServiceUnavailable('Away.', outcome=Outcome.NOT_APPLIED)
         for error in (*full, away, CircuitOpenError('Open.', retry_after=7)):
             with self.subTest(error.code):
-                verdict = self.after(Act.BUILD, error)
+                verdict = self.after(ActionKind.BUILD, error)
                 self.assertIs(NodeState.PLANNED, verdict.state)
                 self.assertGreaterEqual(verdict.again_s, error.retry_after or 1)
 
@@ -108,11 +112,11 @@ class AfterFailure(unittest.TestCase):
         defect = ValueError('a defect of the driver')
         for error in (InvalidBuildRequest('Wrong.'), ClusterDriverError('No value.'), defect):
             with self.subTest(type(error).__name__):
-                verdict = self.after(Act.BUILD, error)
+                verdict = self.after(ActionKind.BUILD, error)
                 self.assertEqual((NodeState.FAILED, None), (verdict.state, verdict.again_s))
 
     def test_a_driver_that_has_to_wait_is_called_again(self):
-        verdict = self.after(Act.BUILD, ClusterDriverError('Not yet.', retryable=True))
+        verdict = self.after(ActionKind.BUILD, ClusterDriverError('Not yet.', retryable=True))
         self.assertIs(NodeState.PLANNED, verdict.state)
 
     def test_a_machine_that_fails_or_vanishes_while_it_boots_has_failed(self):
@@ -121,10 +125,10 @@ class AfterFailure(unittest.TestCase):
             ChangeFailed('In error.'),
             InstanceNotFoundError('Gone.'),
         ):
-            self.assertIs(NodeState.FAILED, self.after(Act.WATCH, error).state)
+            self.assertIs(NodeState.FAILED, self.after(ActionKind.WATCH, error).state)
 
     def test_an_unavailable_backend_does_not_change_a_node(self):
-        verdict = self.after(Act.WATCH, ServiceUnavailable('Away.'), NodeState.BOOTING)
+        verdict = self.after(ActionKind.WATCH, ServiceUnavailable('Away.'), NodeState.BOOTING)
         self.assertIs(NodeState.BOOTING, verdict.state)
         self.assertIsNotNone(verdict.again_s)
 
@@ -141,7 +145,9 @@ class AfterFailure(unittest.TestCase):
             PermissionDenied('No.'),
             ValueError('a defect'),
         )
-        for act, error in itertools.product((Act.REBOOT, Act.REBUILD), (*passing, *final)):
+        for act, error in itertools.product(
+            (ActionKind.REBOOT, ActionKind.REBUILD), (*passing, *final)
+        ):
             with self.subTest(act, error=type(error).__name__):
                 verdict = self.after(act, error, NodeState.RESETTING)
                 failed = (
@@ -151,7 +157,8 @@ class AfterFailure(unittest.TestCase):
 
     def test_removal_is_never_given_up(self):
         for act, error in itertools.product(
-            (Act.DELETE, Act.FIND, Act.DRAIN, Act.LOOK), (ServiceTimeout('x'), ValueError('y'))
+            (ActionKind.DELETE, ActionKind.FIND, ActionKind.DRAIN, ActionKind.LOOK),
+            (ServiceTimeout('x'), ValueError('y')),
         ):
             self.assertIsNotNone(self.after(act, error, NodeState.DELETING, 1000).again_s)
 
