@@ -1,14 +1,11 @@
 """The cluster engine: brings clusters to their desired state and keeps them there.
 
-Planning is pure: ``shapes`` counts the nodes of each place, ``planner`` computes the
-changes, ``rollout`` selects the changes that can begin now, ``rounds`` the nodes to
-reboot or rebuild next, ``remediation`` the nodes to give up, and ``conditions`` derives
-the conditions of a cluster.
+``plan`` decides and is pure: ``diff`` computes the changes, ``rollout`` and
+``reset_rounds`` select the changes that can begin now, ``repair`` the nodes to give up,
+and ``lifecycle`` the next action of a node.
 
-Execution is level-triggered: ``lifecycle`` returns the next action of a node (pure),
-``work`` runs the rounds of one cluster (take in results, write one commit, start
-actions), ``acts`` runs the actions, ``outcomes`` applies their results, and
-``conductor`` is the thread that holds the leases. Operations that do not follow the
-plan have a module each: ``resets``, ``check``, ``adoption``. Another thread, ``watch``,
-polls the clusters that have no operation under way.
+Execution is level-triggered: ``cluster`` runs the rounds of one cluster (take in results,
+write one commit, start actions), ``nodes`` has the actions, and ``conductor`` is the thread
+that holds the leases. Another thread, ``health.standing_check``, polls the clusters that
+have no operation under way.
 """

@@ -116,7 +116,7 @@ class Conductor:
                 by_cluster[one.cluster_id].append(one)
         due = {scope for scope, work in self._works.items() if work.due <= now}
         for scope in due | by_cluster.keys():
-            self._turn(scope, by_cluster[scope])
+            self._run_round(scope, by_cluster[scope])
 
     def _put(self, one: tuple[int, ActionResult] | None) -> None:
         with self._arrived:
@@ -170,7 +170,7 @@ class Conductor:
             except ClusterNotFound:
                 self._let_go(scope)
                 continue
-            self._turn(scope, [])
+            self._run_round(scope, [])
         now = self._parts.clock.monotonic()
         self._shunned = {scope: until for scope, until in self._shunned.items() if until > now}
         for scope in self._source.take(self._shunned.keys()):
@@ -223,7 +223,7 @@ class Conductor:
             return
         work.sure_until = held.sure_until
         self._works[lease.scope] = work
-        self._turn(lease.scope, [])
+        self._run_round(lease.scope, [])
 
     def _work_on(self, lease: Lease) -> Worker:
         cluster = self._parts.store.clusters.get(lease.scope)
@@ -256,12 +256,12 @@ class Conductor:
             for step in store.journal.open(operation.id)
         )
 
-    def _turn(self, scope: str, news: list[ActionResult]) -> None:
+    def _run_round(self, scope: str, news: list[ActionResult]) -> None:
         work = self._works.get(scope)
         if work is None:
             return
         try:
-            work.turn(news)
+            work.run_round(news)
         except LeaseLost as exc:
             LOG.warning('%s', exc)
             del self._works[scope]

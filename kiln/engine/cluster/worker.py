@@ -33,6 +33,8 @@ class Worker(abc.ABC):
         self.lease = lease
         #: The monotonic time until which the lease is certainly held.
         self.sure_until = math.inf
+        #: The monotonic time of the next round, as of the end of the last one.
+        self.due = math.inf
         self._parts = parts
         self._tell = tell
         self._nodes = table
@@ -48,11 +50,6 @@ class Worker(abc.ABC):
         return (self._operation is None or self._cluster.paused) and not self._under_way
 
     @property
-    def due(self) -> float:
-        """The time, by the monotonic clock, at which there is something to do again."""
-        return self._nodes.next_at
-
-    @property
     def moved(self) -> bool:
         """True if the cluster was moved to another driver since this work was started."""
         return self._cluster.pin != self._pin
@@ -64,7 +61,7 @@ class Worker(abc.ABC):
         :raises ClusterNotFound: the cluster was deleted meanwhile.
         """
 
-    def turn(self, news: Iterable[ActionResult]) -> None:
+    def run_round(self, news: Iterable[ActionResult]) -> None:
         """Take in results, and continue.
 
         :raises LeaseLost: another conductor has the cluster now; nothing was started.
@@ -89,6 +86,7 @@ class Worker(abc.ABC):
             if not tx.buried:
                 self.reload()
                 self._nodes.wake_at(tx.moment)
+        self.due = self._nodes.next_at
 
     # ---- for each kind of work ---------------------------------------------------
 

@@ -117,7 +117,7 @@ class ForeignCase(unittest.TestCase):
     def turn(self, *answers):
         """Run a round, the work that it started, and take in the results."""
         self.driver.answers += answers
-        self.work.turn([])
+        self.work.run_round([])
         self.hear()
         if self.launched:
             self.launched.pop()()
@@ -125,7 +125,7 @@ class ForeignCase(unittest.TestCase):
 
     def hear(self):
         while self.news:
-            self.work.turn([self.news.pop(0)])
+            self.work.run_round([self.news.pop(0)])
 
     def later(self, *answers):
         self.clock.advance(ASK_S)

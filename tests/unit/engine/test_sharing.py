@@ -194,7 +194,7 @@ class Launching(Site):
 
         self.driver.sleep = sleep
         with self.assertRaises(LeaseLost):
-            self.work.turn([])
+            self.work.run_round([])
         # What had been started by then can arrive, and is found by its key.
         self.until(self.machines)
         self.clock.sleep(0.1)
@@ -203,7 +203,7 @@ class Launching(Site):
 
     def test_a_process_that_slept_and_was_not_overtaken_continues(self):
         self.driver.sleep = lambda: setattr(self.work, 'sure_until', 0.0)
-        self.work.turn([])
+        self.work.run_round([])
         self.until(lambda: len(self.machines()) == 4)
         renewed = self.store.leases.get(self.cluster.id)
         self.assertEqual(self.lease.epoch, renewed.epoch)

@@ -120,42 +120,42 @@ class TakenOver(ForeignCase):
         self.assertEqual(['create', 'status'], self.calls())
 
     def test_a_driver_call_of_unknown_outcome_is_repeated(self):
-        self.work.turn([])
+        self.work.run_round([])
         self.takeover()
         self.turn(DONE)
         self.assertEqual(['create'], self.calls())
         self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
 
     def test_an_owner_that_lost_the_cluster_writes_nothing(self):
-        self.work.turn([])
+        self.work.run_round([])
         before, told, launched = self.work, self.news, self.launched
         self.takeover()
         launched.pop()()
         with self.assertRaises(LeaseLost):
-            before.turn(told)
+            before.run_round(told)
         self.assertIs(OperationState.RUNNING, self.state(self.created))
 
     def test_a_result_of_an_earlier_operation_is_ignored(self):
-        self.work.turn([])
+        self.work.run_round([])
         self.launched.pop()()
         (late,) = self.news
         self.store.operations.cancel(self.created.id)
         self.takeover()
         self.turn()
         self.submit(OperationKind.REBOOT)
-        self.work.turn([late])
+        self.work.run_round([late])
         self.assertFalse(self.work.idle)
 
     def test_a_failure_of_an_earlier_operation_is_ignored(self):
         self.driver.answers.append(ClusterDriverError('Too late.'))
-        self.work.turn([])
+        self.work.run_round([])
         self.launched.pop()()
         (late,) = self.news
         self.store.operations.cancel(self.created.id)
         self.takeover()
         self.turn()
         rebooted = self.submit(OperationKind.REBOOT)
-        self.work.turn([late])
+        self.work.run_round([late])
         self.assertFalse(self.state(rebooted).ended)
 
 
@@ -265,9 +265,9 @@ class Forced(ForeignCase):
         self.assert_given_up()
 
     def test_a_driver_that_never_answers_is_abandoned_at_the_deadline(self):
-        self.work.turn([])
+        self.work.run_round([])
         self.clock.advance(601)
-        self.work.turn([])
+        self.work.run_round([])
         self.assert_given_up()
 
     def test_nothing_is_abandoned_if_the_driver_deletes_it(self):
