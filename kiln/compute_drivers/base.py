@@ -172,7 +172,9 @@ class AmphoraComputeDriver(ComputeHooks):
 
         :raises InstanceNotFoundError: the backend has no amphora with that id.
         """
-        status: ComputeStatus = self._perform_checked(Call.STATUS, amphora_id)
+        # Polls make this call most often, so it takes no way round.
+        checked_id = validation.check_text('amphora_id', amphora_id)
+        status: ComputeStatus = self.perform(Call.STATUS, checked_id)
         return status
 
     def get_amphora(
