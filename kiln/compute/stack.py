@@ -234,7 +234,8 @@ def assemble(
         ),
         scheduler=scheduler,
         callbacks=callbacks,
-        probes=CallerThreads(f'{driver.name}-probe', settings.probe_threads),
+        # Probes are expected to block.
+        probes=CallerThreads(f'{driver.name}-probe', settings.probe_threads, stall_s=0.0),
         listener=listener,
         settings=settings,
     )

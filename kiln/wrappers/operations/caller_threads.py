@@ -14,37 +14,46 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds until an idle thread ends.
 LINGER_S = 5.0
+#: Seconds without progress after which another thread helps.
+STALL_S = 0.005
 
 
 class CallerThreads:
     """Runs callers' functions in order on a few daemon threads.
 
-    A thread is started when a function finds no idle thread, up to ``size`` threads; then
-    the function waits for a thread. None of kiln's own code runs here, so code that blocks
-    delays only code of the same kind, of the same backend.
+    One thread runs all functions that return quickly: a switch between threads costs more
+    than most of them. Another helps when a function blocks for ``stall_s``, and so on, up to
+    ``size`` threads. None of kiln's own code runs here, so code that blocks delays only code
+    of the same kind, of the same backend.
     """
 
-    def __init__(self, name: str, size: int) -> None:
+    def __init__(self, name: str, size: int, *, stall_s: float = STALL_S) -> None:
         self.size = size
+        self._stall_s = stall_s
         self._name = name
-        # Entered by itself, never through the condition: a signal handler that raises
+        self._started = 0
+        self._closed = False
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        # Entered by itself, never through a condition: a signal handler that raises
         # within code of Condition would leave it held.
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
+        self._pause = threading.Condition(self._lock)
         self._waiting: collections.deque[Callable[[], object]] = collections.deque()
         self._threads: set[threading.Thread] = set()
-        self._idle = 0
-        self._started = 0
-        self._closed = False
+        # Threads by what they do. A called thread is on its way, or stands by in case that
+        # those at work make no progress; an invited one is called, and still asleep.
+        self._idle = self._invited = self._called = self._working = 0
+        #: The number of functions that were begun.
+        self._begun = 0
 
     def submit(self, function: Callable[[], object]) -> None:
         """Run a function; after :meth:`close` too, because its caller waits for it."""
         with self._lock:
             self._waiting.append(function)
-            if self._idle >= len(self._waiting):
-                self._wake.notify()
-            elif len(self._threads) < self.size:
-                self._start()
+            self._call()
 
     def close(self, wait_s: float) -> None:
         """End idle threads now and busy threads when they are idle; wait that long."""
@@ -60,46 +69,94 @@ class CallerThreads:
 
     def disown(self) -> None:
         """Forget threads and waiting functions: they belong to the parent process."""
-        self._lock = threading.Lock()
-        self._wake = threading.Condition(self._lock)
-        self._waiting = collections.deque()
-        self._threads, self._idle, self._closed = set(), 0, True
+        self._forget_all()
+        self._closed = True
+
+    def _call(self) -> None:
+        """Call a thread to the functions that wait, unless one is called already."""
+        if self._called or not self._waiting:
+            return
+        if self._idle:
+            self._idle -= 1
+            self._invited += 1
+            self._called += 1
+            self._wake.notify()
+        elif len(self._threads) < self.size:
+            self._start()
 
     def _start(self) -> None:
         self._started += 1
         thread = threading.Thread(
             target=self._run, name=f'{self._name}-{self._started}', daemon=True
         )
-        self._threads.add(thread)
         try:
+            self._take_in(thread)
             thread.start()
-        # No thread can be started: an existing thread runs the function, or the next one.
-        except RuntimeError:
-            self._threads.discard(thread)
+        # RuntimeError: no thread can be started, and an existing thread runs the function, or
+        # the next one. Anything else: a signal handler raised, and the thread might run.
+        except BaseException as exc:
+            if not thread.is_alive() and thread in self._threads:
+                self._threads.remove(thread)
+                self._called -= 1
+            if not isinstance(exc, RuntimeError):
+                raise
             LOG.exception('Cannot start thread %s', thread.name)
 
+    def _take_in(self, thread: threading.Thread) -> None:
+        self._called += thread not in self._threads
+        self._threads.add(thread)
+
     def _run(self) -> None:
-        while (function := self._next()) is not None:
+        with self._lock:
+            self._take_in(threading.current_thread())
+        worked = False
+        while (function := self._next(worked)) is not None:
             try:
                 function()
             # Includes SystemExit, which must not end this thread.
             except BaseException:
                 LOG.exception('Function %r, passed in by the caller of kiln, failed', function)
             del function
+            worked = True
 
-    def _next(self) -> Callable[[], object] | None:
-        """Return the next function, or None if the thread is to end."""
+    def _next(self, worked: bool) -> Callable[[], object] | None:
+        """Return the next function for a thread, or None if the thread is to end."""
         with self._lock:
-            if not self._waiting and not self._closed:
-                self._idle += 1
-                self._wake.wait(LINGER_S)
-                self._idle -= 1
-            if self._waiting:
-                return self._waiting.popleft()
-            self._threads.discard(threading.current_thread())
-            if self._closed:
-                self._wake.notify_all()
-            return None
+            self._working -= worked
+            while not (worked and self._waiting) and not self._is_needed():
+                self._called -= not worked
+                if not self._rest():
+                    return None
+                worked = False
+            self._called -= not worked
+            self._working += 1
+            self._begun += 1
+            function = self._waiting.popleft()
+            self._call()
+            return function
+
+    def _is_needed(self) -> bool:
+        """Return True if a called thread has to work; stand by while others make progress."""
+        begun = -1
+        while self._waiting:
+            if not self._stall_s or not self._working or self._begun == begun:
+                return True
+            begun = self._begun
+            self._pause.wait(self._stall_s)
+        return False
+
+    def _rest(self) -> bool:
+        """Sleep; return True once it is called again, False if the thread is to end."""
+        self._idle += 1
+        self._wake.wait_for(lambda: self._invited or self._closed, LINGER_S)
+        if self._invited:
+            self._invited -= 1
+            return True
+        self._idle -= 1
+        self._threads.discard(threading.current_thread())
+        if self._closed:
+            self._wake.notify_all()
+        return False
 
 
 class CallbackLine:

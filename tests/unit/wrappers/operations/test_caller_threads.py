@@ -1,11 +1,16 @@
 """The thread pool for callers' code."""
 
+import functools
 import threading
 import unittest
+
+import hypothesis
+from hypothesis import strategies as st
 
 from kiln.compute.stack import StackSettings
 from kiln.exceptions import ConfigurationError
 from kiln.wrappers.operations.caller_threads import CallbackLine, CallerThreads
+from tests.examples import examples
 
 
 class Pool(unittest.TestCase):
@@ -43,6 +48,39 @@ class Pool(unittest.TestCase):
             while not pool._idle:
                 pass
         self.assertEqual({'east-callback-1'}, names)
+
+    def test_a_function_that_blocks_delays_no_other_while_a_thread_is_left(self):
+        pool, gate, ran = self.pool(size=4), threading.Event(), threading.Semaphore(0)
+        self.addCleanup(gate.set)
+        for _ in range(3):
+            pool.submit(gate.wait)
+        for _ in range(50):
+            pool.submit(ran.release)
+        for _ in range(50):
+            self.assertTrue(ran.acquire(timeout=60))
+
+    @hypothesis.settings(max_examples=examples(10), deadline=None)
+    @hypothesis.given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 4))
+    def test_each_function_runs_once_however_long_the_others_take(self, kinds, size):
+        pool, ran, over = CallerThreads('east-callback', size), [], threading.Semaphore(0)
+
+        def run(number, kind):
+            ran.append(number)
+            if kind == 9:
+                # A function can submit another one.
+                pool.submit(lambda: over.release())
+            else:
+                # Another thread helps where it takes longer than STALL_S.
+                threading.Event().wait(0.006 if kind == 8 else 0)
+                over.release()
+
+        for number, kind in enumerate(kinds):
+            pool.submit(functools.partial(run, number, kind))
+        for _ in kinds:
+            self.assertTrue(over.acquire(timeout=60))
+        pool.close(60)
+        self.assertEqual(sorted(ran), list(range(len(kinds))))
+        self.assertEqual((set(), 0, 0), (pool._threads, pool._working, pool._called))
 
     def test_functions_run_in_order(self):
         pool, ran, over = self.pool(size=1), [], threading.Event()
