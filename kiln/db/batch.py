@@ -30,7 +30,6 @@ from kiln.db.tables.rows import (
     desired_row,
     event_row,
     node_row,
-    secret_row,
 )
 from kiln.db.tables.statements import Statement
 
@@ -156,7 +155,8 @@ class Batch:
 
         :raises StoreError: the keys are missing.
         """
-        row = secret_row(secret, self._writing.keys.encrypt(secret.value))
+        token = self._writing.keys.encrypt(secret.value)
+        row = {'cluster_id': secret.cluster_id, 'name': secret.name, 'value': token}
         self._put('secret', secret.cluster_id, secret.name, row)
 
     def event(self, event: Event) -> None:

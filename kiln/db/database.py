@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc as sa_exc
@@ -217,24 +217,25 @@ class Database:
         try:
             yield
         except (sa_exc.SQLAlchemyError, self._driver.Error) as exc:
-            self._explain(verb, exc)
+            raise self._error(verb, exc) from exc
 
-    def _explain(self, verb: str, exc: Exception) -> NoReturn:
+    def _error(self, verb: str, exc: Exception) -> StoreError:
         why = exc.orig if isinstance(exc, sa_exc.DBAPIError) and exc.orig else exc
         lost = isinstance(exc, sa_exc.DBAPIError) and exc.connection_invalidated
         words = ' '.join(str(why.args[-1] if why.args else why).split())
         doubt = ' The change might or might not be written.' if lost else ''
-        contradicts = isinstance(why, self._driver.IntegrityError)
-        kind = Contradiction if contradicts else StoreError
+        kind = Contradiction if isinstance(why, self._driver.IntegrityError) else StoreError
         error = kind(f'Cannot {verb} the store at {self.name}: {words}.{doubt}')
         if lost or self._passes(why):
             error.retryable, error.advice = True, Advice.WAIT
-        raise error from exc
+        return error
 
     def _passes(self, why: BaseException) -> bool:
-        codes = _codes(why)
+        sqlstate = getattr(why, 'sqlstate', '')
+        # Each driver stores its code elsewhere.
+        codes = (sqlstate, getattr(why, 'sqlite_errorcode', None), *why.args[:1])
         # psycopg gives no code for a failed connection attempt.
-        silent = self.kind == 'postgresql' and getattr(why, 'sqlstate', '') is None
+        silent = self.kind == 'postgresql' and sqlstate is None
         return silent or not _PASSING.isdisjoint(codes)
 
 
@@ -294,15 +295,6 @@ def _connect_args(kind: str, lock_timeout_s: float) -> dict[str, Any]:
         # UTC, because local time has an hour twice in autumn.
         'init_command': f"SET time_zone = '+00:00', innodb_lock_wait_timeout = {seconds}, "
         f'idle_transaction_timeout = {max(1, int(idle_s))}',
-    }
-
-
-def _codes(error: BaseException) -> set[object]:
-    """Return the database's codes of an error; each driver stores them elsewhere."""
-    return {
-        getattr(error, 'sqlstate', None),
-        getattr(error, 'sqlite_errorcode', None),
-        error.args[0] if error.args else None,
     }
 
 

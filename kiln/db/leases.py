@@ -12,16 +12,14 @@ import sqlalchemy as sa
 from kiln.clusters.exceptions import LeaseLost
 from kiln.clusters.models import Lease
 from kiln.db.database import Database
+from kiln.db.records.base import Records
 from kiln.db.tables.rows import LEASE, read
 from kiln.db.tables.schema import lease as table
 from kiln.db.tables.statements import Statement
 
 
-class Leases:
+class Leases(Records):
     """The leases of a store; all times are from the clock of the database."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def claim(self, scope: str, owner: str, term_s: float) -> Lease | None:
         """Claim a scope whose lease has expired; return None if another owner holds it.

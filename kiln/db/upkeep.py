@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from types import MappingProxyType
 
 import sqlalchemy as sa
 
@@ -15,7 +14,6 @@ from kiln.db.tables import schema
 from kiln.db.tables.rows import LEASE, read
 
 _ENDED = [state.value for state in OperationState if state.ended]
-_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,9 +25,10 @@ class Health:
     revision: str | None
     #: The revision that this version of kiln needs.
     wanted: str = schema.REVISION
-    counts: Mapping[str, int] = dataclasses.field(default_factory=lambda: _NOTHING)
+    #: Rows by table; empty, as are the leases, if the database cannot be used.
+    counts: Mapping[str, int]
     #: Leases that expired without a release: their owners died.
-    dangling: tuple[Lease, ...] = ()
+    dangling: tuple[Lease, ...]
 
     @property
     def usable(self) -> bool:
@@ -65,9 +64,8 @@ def check(database: Database) -> Health:
     :raises StoreError: the database cannot be read.
     """
     revision = revision_of(database)
-    health = Health(where=database.name, revision=revision)
-    if not health.usable:
-        return health
+    if revision != schema.REVISION:
+        return Health(where=database.name, revision=revision, counts={}, dangling=())
     lease = schema.lease
     # A lease that was released unsettled keeps its owner, but has expiry time 0.
     over = sa.and_(lease.c.owner != '', lease.c.expires > 0, lease.c.expires < database.now)
@@ -79,7 +77,7 @@ def check(database: Database) -> Health:
         }
         question = sa.select(lease).where(over).order_by(lease.c.scope)
         dangling = read(LEASE.value, connection.execute(question))
-    return dataclasses.replace(health, counts=MappingProxyType(counts), dangling=dangling)
+    return Health(where=database.name, revision=revision, counts=counts, dangling=dangling)
 
 
 def purge(database: Database, older_than_s: float) -> Purged:

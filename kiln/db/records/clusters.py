@@ -16,30 +16,21 @@ import sqlalchemy as sa
 from kiln.clusters.exceptions import ClusterChanged, ClusterError, ClusterExists, ClusterNotFound
 from kiln.clusters.models import Cluster, DriverPin, Operation
 from kiln.clusters.spec import ClusterSpec, ClusterTemplate
-from kiln.db.database import Contradiction, Database
+from kiln.db.database import Contradiction
 from kiln.db.leases import add_free, shut_out
+from kiln.db.records.base import Records
 from kiln.db.records.nodes import mark
 from kiln.db.records.operations import enter, put_off
-from kiln.db.tables.rows import (
-    CLUSTER,
-    Row,
-    cluster_row,
-    desired_row,
-    read,
-    template_of,
-    template_row,
-)
+from kiln.db.tables.codec import dumps
+from kiln.db.tables.rows import CLUSTER, Row, desired_row, read, template_of
 from kiln.db.tables.schema import cluster as table
 from kiln.db.tables.schema import cluster_template
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-class Clusters:
+class Clusters(Records):
     """The living clusters of a store."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def create(self, cluster: Cluster, operation: Operation) -> None:
         """Write a new cluster and the operation that creates it, both or neither.
@@ -47,9 +38,10 @@ class Clusters:
         :raises ClusterExists: the name is taken.
         :raises StoreError: neither was written, unless the message leaves it open.
         """
+        row = {**CLUSTER.row(cluster), 'template': cluster.spec.template}
         try:
             with self._database.writing() as connection:
-                connection.execute(sa.insert(table), cluster_row(cluster))
+                connection.execute(sa.insert(table), row)
                 add_free(self._database, connection, cluster.id)
                 enter(connection, operation)
         except Contradiction as exc:
@@ -128,8 +120,7 @@ class Clusters:
 
     def list(self) -> tuple[Cluster, ...]:
         """Return all clusters by name."""
-        with self._database.reading() as connection:
-            return read(CLUSTER.value, connection.execute(sa.select(table).order_by(table.c.name)))
+        return self._read(CLUSTER.value, sa.select(table).order_by(table.c.name))
 
     def _set_paused(self, cluster_id: str, paused: bool) -> Cluster:
         at = self._database.clock.time()
@@ -165,15 +156,13 @@ def write_desired(
     return bool(connection.execute(changing).rowcount)
 
 
-class Templates:
+class Templates(Records):
     """The cluster templates of a store."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def save(self, template: ClusterTemplate) -> None:
         """Write a template; it replaces a template of the same name. Safe to repeat."""
-        row = template_row(template, self._database.clock.time())
+        at = self._database.clock.time()
+        row = {'name': template.name, 'spec': dumps(template), 'updated_at': at}
         with self._database.writing() as connection:
             connection.execute(self._database.upsert(cluster_template), row)
 
@@ -183,16 +172,14 @@ class Templates:
         :raises ClusterNotFound: no template has this name.
         """
         question = sa.select(cluster_template).where(cluster_template.c.name == name)
-        with self._database.reading() as connection:
-            for template in read(template_of, connection.execute(question)):
-                return template
+        for template in self._read(template_of, question):
+            return template
         raise ClusterNotFound(f'Cannot find template {name!r}.')
 
     def list(self) -> tuple[ClusterTemplate, ...]:
         """Return all templates by name."""
         question = sa.select(cluster_template).order_by(cluster_template.c.name)
-        with self._database.reading() as connection:
-            return read(template_of, connection.execute(question))
+        return self._read(template_of, question)
 
     def remove(self, name: str) -> None:
         """Remove a template that no cluster uses; safe to repeat.

@@ -8,7 +8,8 @@ import sqlalchemy as sa
 
 from kiln.clusters.models import Event
 from kiln.db.database import Database
-from kiln.db.tables.rows import EVENT, Row, event_row, read
+from kiln.db.records.base import Records
+from kiln.db.tables.rows import EVENT, Row, event_row
 from kiln.db.tables.schema import counter, event
 from kiln.db.tables.statements import Statement
 
@@ -36,11 +37,11 @@ class EventWriter:
         )
 
 
-class Events:
+class Events(Records):
     """The events of a store."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self._writer = EventWriter(database)
 
     def after(
@@ -54,16 +55,13 @@ class Events:
         """Return the events after a number, optionally of one cluster or one kind.
 
         A caller that continues after the last returned event misses none.
-
-        :raises StoreError: the store cannot be read.
         """
         question = sa.select(event).where(event.c.seq > seq).order_by(event.c.seq).limit(limit)
         if cluster_id is not None:
             question = question.where(event.c.cluster_id == cluster_id)
         if kind is not None:
             question = question.where(event.c.kind == kind)
-        with self._database.reading() as connection:
-            return read(EVENT.value, connection.execute(question))
+        return self._read(EVENT.value, question)
 
     def last_seq(self) -> int:
         """Return the number of the newest event, or 0 before the first event."""
@@ -77,8 +75,6 @@ class Events:
         """Write events that are not from an engine, such as a pause or a skipped hook.
 
         Not safe to repeat: each call adds new events.
-
-        :raises StoreError: nothing was written.
         """
         at = self._database.clock.time()
         with self._database.writing() as connection:

@@ -9,28 +9,20 @@ import sqlalchemy as sa
 
 from kiln.clusters.exceptions import ClusterNotFound
 from kiln.clusters.models import Node, NodeState
-from kiln.db.database import Database
-from kiln.db.tables.rows import NODE, read, text
+from kiln.db.records.base import Records
+from kiln.db.tables.rows import NODE, text
 from kiln.db.tables.schema import node as table
 
 Counts = Mapping[NodeState, int]
 
 
-class Nodes:
+class Nodes(Records):
     """The nodes of a store; the holder of the lease of their cluster writes them."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
     def of(self, cluster_id: str) -> tuple[Node, ...]:
-        """Return all nodes of a cluster by name, including gone nodes.
-
-        :raises StoreError: the store cannot be read.
-        """
+        """Return all nodes of a cluster by name, including gone nodes."""
         mine = sa.select(table).where(table.c.cluster_id == cluster_id)
-        with self._database.reading() as connection:
-            found = connection.execute(mine.order_by(table.c.name, table.c.id))
-            return read(NODE.value, found)
+        return self._read(NODE.value, mine.order_by(table.c.name, table.c.id))
 
     def get(self, cluster_id: str, name_or_id: str) -> Node:
         """Return a node by id, or else by name.
@@ -41,8 +33,7 @@ class Nodes:
             table.c.cluster_id == cluster_id,
             sa.or_(table.c.id == name_or_id, table.c.name == name_or_id),
         )
-        with self._database.reading() as connection:
-            found = read(NODE.value, connection.execute(question))
+        found = self._read(NODE.value, question)
         for node in sorted(found, key=lambda one: one.id != name_or_id):
             return node
         raise ClusterNotFound(f'Cannot find node {name_or_id!r} in cluster {cluster_id}.')

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from kiln.clusters.exceptions import ClusterBusy, ClusterChanged, ClusterNotFound
 from kiln.clusters.models import Operation, OperationState, Step, StepState
-from kiln.db.database import Database
 from kiln.db.leases import shut_out
+from kiln.db.records.base import Records
 from kiln.db.tables.rows import OPERATION, STEP, read
 from kiln.db.tables.schema import cluster, lease, step
 from kiln.db.tables.schema import operation as table
@@ -23,11 +23,8 @@ _OPEN = table.c.state.in_([state.value for state in OperationState if not state.
 _RUNNABLE = (_OPEN, sa.or_(sa.not_(cluster.c.paused), table.c.cancelled))
 
 
-class Operations:
+class Operations(Records):
     """The operations of a store."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def submit(self, operation: Operation, *, supersede: bool = False) -> None:
         """Submit an operation that keeps the desired state, such as a reboot or a deletion.
@@ -104,16 +101,17 @@ class Operations:
     def of(self, cluster_id: str, *, limit: int = 100) -> tuple[Operation, ...]:
         """Return the operations of a cluster, also of a deleted one, newest first."""
         question = sa.select(table).where(table.c.cluster_id == cluster_id)
-        return self._read(question.order_by(table.c.seq.desc()).limit(limit))
+        return self._read(OPERATION.value, question.order_by(table.c.seq.desc()).limit(limit))
 
     def open(self, cluster_id: str) -> tuple[Operation, ...]:
         """Return the operations of a cluster that have not ended, oldest first."""
         question = sa.select(table).where(table.c.cluster_id == cluster_id, _OPEN)
-        return self._read(question.order_by(table.c.seq))
+        return self._read(OPERATION.value, question.order_by(table.c.seq))
 
     def newest(self) -> Mapping[str, Operation]:
         """Return the newest operation of each existing cluster, by cluster id."""
-        found = self._read(sa.select(table).where(table.c.seq.in_(newest_seqs())))
+        question = sa.select(table).where(table.c.seq.in_(newest_seqs()))
+        found = self._read(OPERATION.value, question)
         return MappingProxyType({one.cluster_id: one for one in found})
 
     def has_work(self, cluster_id: str) -> bool:
@@ -148,10 +146,6 @@ class Operations:
             found = connection.scalars(question)
             return tuple(one for one in found if one not in besides)[:limit]
 
-    def _read(self, question: sa.Select[tuple[object, ...]]) -> tuple[Operation, ...]:
-        with self._database.reading() as connection:
-            return read(OPERATION.value, connection.execute(question))
-
     def _find(self, connection: sa.Connection, operation_id: str) -> Operation:
         question = sa.select(table).where(table.c.id == operation_id)
         for operation in read(OPERATION.value, connection.execute(question)):
@@ -159,26 +153,22 @@ class Operations:
         raise ClusterNotFound(f'Cannot find operation {operation_id!r}.')
 
 
-class Journal:
+class Journal(Records):
     """The steps of operations; the holder of the lease of their cluster writes them."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def of(self, operation_id: str) -> tuple[Step, ...]:
         """Return all steps of an operation, in the order of their start."""
-        return self._read(step.c.operation_id == operation_id)
+        return self._steps(step.c.operation_id == operation_id)
 
     def open(self, operation_id: str) -> tuple[Step, ...]:
         """Return the intended steps of an operation whose results are unknown."""
-        return self._read(
+        return self._steps(
             step.c.operation_id == operation_id, step.c.state == StepState.INTENT.value
         )
 
-    def _read(self, *which: sa.ColumnElement[bool]) -> tuple[Step, ...]:
+    def _steps(self, *which: sa.ColumnElement[bool]) -> tuple[Step, ...]:
         question = sa.select(step).where(*which).order_by(step.c.started_at, step.c.id)
-        with self._database.reading() as connection:
-            return read(STEP.value, connection.execute(question))
+        return self._read(STEP.value, question)
 
 
 def enter(connection: sa.Connection, operation: Operation, *, supersede: bool = False) -> None:

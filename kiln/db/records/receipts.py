@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from kiln.clusters.exceptions import ClusterNotFound
 from kiln.clusters.models import Holding, Tombstone
-from kiln.db.database import Database
+from kiln.db.records.base import Records
 from kiln.db.tables.rows import HOLDING, read
 from kiln.db.tables.schema import holding as table
 from kiln.db.tables.schema import tombstone
@@ -14,11 +14,8 @@ from kiln.db.tables.schema import tombstone
 _BURIED = sa.select(tombstone.c.cluster_id)
 
 
-class Receipts:
+class Receipts(Records):
     """The holdings and tombstones of a store."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def holdings(self, cluster_id: str) -> tuple[Holding, ...]:
         """Return all resources ever created for a cluster, even if they are gone."""
@@ -49,7 +46,14 @@ class Receipts:
             row = connection.execute(question.limit(1)).first()
             if row is None:
                 raise ClusterNotFound(f'Cannot find the receipt of a cluster {name_or_id!r}.')
-            return self._receipt(row, self._holdings(connection, row.cluster_id))
+            all_ = self._holdings(connection, row.cluster_id)
+            return Tombstone(
+                cluster_id=row.cluster_id,
+                name=row.name,
+                deleted_at=row.deleted_at,
+                holdings=tuple(one for one in all_ if one.gone_at is not None),
+                abandoned=tuple(one for one in all_ if one.gone_at is None),
+            )
 
     def _ids(self, *which: sa.ColumnElement[bool]) -> frozenset[str]:
         question = sa.select(table.c.id).where(table.c.gone_at.is_(None), *which)
@@ -60,12 +64,3 @@ class Receipts:
         question = sa.select(table).where(table.c.cluster_id == cluster_id)
         order = (table.c.seen_at, table.c.backend, table.c.kind, table.c.id)
         return read(HOLDING.value, connection.execute(question.order_by(*order)))
-
-    def _receipt(self, row: sa.Row[tuple[object, ...]], all_: tuple[Holding, ...]) -> Tombstone:
-        return Tombstone(
-            cluster_id=row.cluster_id,
-            name=row.name,
-            deleted_at=row.deleted_at,
-            holdings=tuple(one for one in all_ if one.gone_at is not None),
-            abandoned=tuple(one for one in all_ if one.gone_at is None),
-        )

@@ -25,7 +25,6 @@ from kiln.clusters.models import (
     Lease,
     Node,
     Operation,
-    Secret,
     Step,
 )
 from kiln.clusters.spec import ClusterSpec, ClusterTemplate, Place
@@ -162,11 +161,6 @@ PROGRESS = Columns(
 HEADWAY = Columns(Operation, only=('state', 'started_at', 'ended_at', 'cause'))
 
 
-def cluster_row(cluster: Cluster) -> Row:
-    """Return the row of a cluster."""
-    return {**CLUSTER.row(cluster), 'template': cluster.spec.template}
-
-
 def desired_row(spec: ClusterSpec, pin: DriverPin | None, decision: _Facts) -> Row:
     """Return the columns that change with the spec of a cluster, and with its driver if given."""
     row = {'spec': dumps(spec)}
@@ -187,17 +181,7 @@ def event_row(event: Event, at: float) -> Row:
     return row
 
 
-def template_row(template: ClusterTemplate, at: float) -> Row:
-    """Return the row of a template."""
-    return {'name': template.name, 'spec': dumps(template), 'updated_at': at}
-
-
 def template_of(row: Any) -> ClusterTemplate:
     """Return the template of a row."""
     template: ClusterTemplate = loads(ClusterTemplate, row.spec)
     return template
-
-
-def secret_row(secret: Secret, token: str) -> Row:
-    """Return the row of a secret; the token is its encrypted value."""
-    return {'cluster_id': secret.cluster_id, 'name': secret.name, 'value': token}
