@@ -83,7 +83,7 @@ class NodeWorker(Worker):
         return under_way or (self._adoption is not None and self._adoption.busy)
 
     def reload(self) -> None:
-        """See what others have written: what is asked for, what is wanted, who is to go."""
+        """Read what others have written: the operation, the desired state, nodes to remove."""
         store, scope = self._parts.store, self.lease.scope
         found = store.operations.open(scope)
         cluster = store.clusters.get(scope)

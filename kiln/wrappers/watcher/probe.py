@@ -7,16 +7,18 @@ amphora is not ready; the text of its exception is part of the error if the wait
 from __future__ import annotations
 
 import dataclasses
-import http.client
 import re
 import socket
 import ssl
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kiln.compute_drivers import validation
 from kiln.exceptions import InvalidRequest
 from kiln.models import Amphora
+
+if TYPE_CHECKING:
+    import http.client
 
 # Characters allowed in a request line: no space, and nothing that needs encoding.
 _WIRE = re.compile(r'/[!-~]*')
@@ -101,6 +103,9 @@ class HttpProbe:
         return _first_ready(amphora, self._get)
 
     def _get(self, address: str) -> None:
+        # Few callers have this probe, and each that opens a backend would pay for the import.
+        import http.client
+
         url = f'{self.scheme}://{_host_port(address, self.port)}{self.path}'
         connection = self._connection(address)
         try:
@@ -114,6 +119,8 @@ class HttpProbe:
             raise NotReady(f'{url}: answered {status}')
 
     def _connection(self, address: str) -> http.client.HTTPConnection:
+        import http.client
+
         if self.scheme == 'http':
             return http.client.HTTPConnection(address, self.port, timeout=self.timeout_s)
         # The probe only checks that it serves, and sends no secret. The certificate of a
