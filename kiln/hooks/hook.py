@@ -110,6 +110,10 @@ class Hook(HookOptions):
         """What happens at the deadline."""
         return self.on_deadline or self.point.on_deadline
 
+    def is_named(self, name: str) -> bool:
+        """Return True if a name, or POINT/NAME, means the hook."""
+        return name in (self.name, str(self))
+
     def is_for(self, *, cluster: str, driver: str, kind: OperationKind) -> bool:
         """Return True if the hook is called for such an operation."""
         return (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,10 +59,8 @@ class Call:
 class Invocation:
     """State of an invocation, stored in one step of the journal."""
 
-    id: str
     hook: Hook
-    operation_id: str
-    cluster_id: str
+    operation: Operation
     node_id: str | None
     outcome: Outcome | None
     end: End | None = None
@@ -79,25 +76,16 @@ class Invocation:
     #: Message of the last answer.
     message: str = ''
 
-    @classmethod
-    def new(
-        cls, hook: Hook, operation: Operation, node_id: str | None, outcome: Outcome | None
-    ) -> Invocation:
-        """Return an invocation that has not been called."""
-        return cls(
-            id=invocation_id(operation.id, hook.point, hook.name, node_id),
-            hook=hook,
-            operation_id=operation.id,
-            cluster_id=operation.cluster_id,
-            node_id=node_id,
-            outcome=outcome,
-        )
+    @property
+    def id(self) -> str:
+        """The key of all calls, and of the step in the journal."""
+        return invocation_id(self.operation.id, self.hook.point, self.hook.name, self.node_id)
 
-    def resumed(self, step: Step, retried_at: float = -math.inf) -> Invocation:
+    def resumed(self, step: Step) -> Invocation:
         """Return the invocation as the journal holds it.
 
-        :param retried_at: when the operation was retried; an earlier failure of the
-            hook, and an earlier undo, no longer count then.
+        If the operation was retried later, a failure of the hook, and an undo, no longer
+        count.
         """
         said = step.result
         known = dataclasses.replace(
@@ -113,7 +101,7 @@ class Invocation:
             message=said['message'],
         )
         over = known.end is End.FAILED or said.get('outcome') == Outcome.FAILED
-        return known.renewed() if over and step.started_at <= retried_at else known
+        return known.renewed() if over and known.before_retry else known
 
     def renewed(self) -> Invocation:
         """Return the invocation reset: called again under its key, with its full deadline."""
@@ -132,11 +120,16 @@ class Invocation:
         """True if a call was recorded, and its result is unknown."""
         return self.calls > self.answers
 
+    @property
+    def before_retry(self) -> bool:
+        """True if the first call was before the operation was retried."""
+        return self.since <= self.operation.retried_at
+
     # ---- transitions -----------------------------------------------------------
 
     def called(self, now: float) -> Invocation:
         """Return the invocation with a call recorded."""
-        begun = self if self.begun else self._begun(now)
+        begun = self._begun(now)
         deadline_at = begun.deadline_at
         if self.unanswered:
             # A crash might have prevented the recorded call: leave time for one call.
@@ -163,10 +156,12 @@ class Invocation:
 
     def skipped(self, reason: str, now: float) -> Invocation:
         """Return the invocation as skipped by a user."""
-        begun = self if self.begun else self._begun(now)
-        return dataclasses.replace(begun, message=clean(reason))._ended(End.SKIPPED, now)
+        said = dataclasses.replace(self._begun(now), message=clean(reason))
+        return said._ended(End.SKIPPED, now)
 
     def _begun(self, now: float) -> Invocation:
+        if self.begun:
+            return self
         return dataclasses.replace(self, since=now, deadline_at=now + self.hook.deadline_s)
 
     def _failed(self, now: float) -> Invocation:
@@ -198,8 +193,8 @@ class Invocation:
         state = StepState.FAILED if failed else StepState.DONE
         return Step(
             id=self.id,
-            operation_id=self.operation_id,
-            cluster_id=self.cluster_id,
+            operation_id=self.operation.id,
+            cluster_id=self.operation.cluster_id,
             kind=STEP_KIND,
             state=StepState.INTENT if self.end is None else state,
             node_id=self.node_id,
@@ -235,5 +230,5 @@ class Invocation:
             code='hook',
             message=f'Hook {self.hook} blocks the operation: {said}.',
             hint=f'{todo}, or skip it: '
-            f'kiln hook skip {self.operation_id} {self.hook} --reason REASON.',
+            f'kiln hook skip {self.operation.id} {self.hook} --reason REASON.',
         )

@@ -210,8 +210,3 @@ def _of_entry(entry: EntryPoint, problems: list[Problem]) -> Iterator[Hook]:
 
 def _about(path: Path, message: str) -> Problem:
     return Problem(message=message, path=str(path))
-
-
-def find_hooks(hooks: Iterable[Hook], name: str) -> list[Hook]:
-    """Return the hooks that match NAME or POINT/NAME."""
-    return [hook for hook in hooks if name in (hook.name, str(hook))]

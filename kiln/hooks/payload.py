@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from kiln.clusters.models import Cluster, Node, Operation
-from kiln.clusters.spec import NodeGroupSpec
 
 #: Incremented when a field changes its meaning; new fields do not change it.
 VERSION = 1
@@ -58,12 +57,11 @@ def _of_cluster(cluster: Cluster) -> Mapping[str, Any]:
         'template': cluster.spec.template,
         'coe': cluster.spec.coe,
         'driver': {'name': cluster.pin.name, 'version': cluster.pin.version},
-        'groups': [_of_group(group) for group in cluster.spec.groups],
+        'groups': [
+            {'name': group.name, 'role': group.role, 'count': group.shape.count}
+            for group in cluster.spec.groups
+        ],
     }
-
-
-def _of_group(group: NodeGroupSpec) -> Mapping[str, Any]:
-    return {'name': group.name, 'role': group.role, 'count': group.shape.count}
 
 
 def _of_node(node: Node, cluster: Cluster) -> Mapping[str, Any]:

@@ -94,23 +94,20 @@ _PARTNERS = {
     Point.PRE_DELETE: Point.POST_DELETE,
 }
 
-_LOOKING = frozenset({OperationKind.ADOPT, OperationKind.CHECK})
+_BEFORE = {
+    OperationKind.CREATE: Point.PRE_CREATE,
+    OperationKind.DELETE: Point.PRE_DELETE,
+    OperationKind.ADOPT: None,
+    OperationKind.CHECK: None,
+}
 
 
 def before(kind: OperationKind) -> Point | None:
     """Return the point before an operation; None for an operation that changes nothing."""
-    if kind in _LOOKING:
-        return None
-    return _OWN_BEFORE.get(kind, Point.PRE_UPDATE)
+    return _BEFORE.get(kind, Point.PRE_UPDATE)
 
 
 def after(kind: OperationKind) -> Point | None:
     """Return the point after an operation; None for an operation that changes nothing."""
     first = before(kind)
     return first.partner if first else None
-
-
-_OWN_BEFORE = {
-    OperationKind.CREATE: Point.PRE_CREATE,
-    OperationKind.DELETE: Point.PRE_DELETE,
-}

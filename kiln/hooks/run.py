@@ -38,10 +38,6 @@ class Skip:
     name: str
     reason: str
 
-    def means(self, hook: Hook) -> bool:
-        """Return True if the request matches a hook."""
-        return self.name in (hook.name, str(hook))
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Notice:
@@ -83,33 +79,29 @@ class HookRun:
     ) -> None:
         """Begin, or resume from the steps of the journal, which are given by ID."""
         self._point = point
-        self._journal = journal
-        self._retried_at = operation.retried_at
         hooks = tuple(hooks)
+
+        def known(hook: Hook, outcome: Outcome | None) -> Invocation:
+            one = Invocation(hook=hook, operation=operation, node_id=node_id, outcome=outcome)
+            step = journal.get(one.id)
+            return one.resumed(step) if step else one
+
         outcome = None if point.before else Outcome.SUCCEEDED
-        self._found = [
-            self._known(Invocation.new(hook, operation, node_id, outcome))
-            for hook in in_order(hooks, point)
-        ]
+        self._found = [known(hook, outcome) for hook in in_order(hooks, point)]
         self._undoing = [
-            self._known(Invocation.new(hook, operation, node_id, Outcome.FAILED))
+            known(hook, Outcome.FAILED)
             for hook in (in_order(hooks, point.partner) if point.partner else ())
         ]
         # A hook that was undone is called again.
         undone = {one.hook.name for one in self._undoing if one.calls and not one.begun}
         self._found = [
-            one.renewed() if one.hook.name in undone and self._is_old(one) else one
+            one.renewed()
+            if one.hook.name in undone and one.end is End.OK and one.before_retry
+            else one
             for one in self._found
         ]
         # Calls made by this process that are not answered; empty after a crash.
         self._out: set[str] = set()
-
-    def _known(self, new: Invocation) -> Invocation:
-        step = self._journal.get(new.id)
-        return new.resumed(step, self._retried_at) if step else new
-
-    def _is_old(self, one: Invocation) -> bool:
-        return one.end is End.OK and one.since <= self._retried_at
 
     # ---- state -----------------------------------------------------------------
 
@@ -193,7 +185,7 @@ class HookRun:
         for one in self.invocations if skips else ():
             # Without a partner nothing is undone, so a failed hook only blocks: it can be skipped.
             refuses = one.end is End.FAILED and self._point.partner is None
-            skip = next((skip for skip in skips if skip.means(one.hook)), None)
+            skip = next((skip for skip in skips if one.hook.is_named(skip.name)), None)
             if skip is not None and (one.end is None or refuses):
                 self._change(one, one.skipped(skip.reason, now), advance)
 

@@ -9,7 +9,7 @@ from kiln.clusters.spec import ClusterSpec, Place
 from kiln.hooks.hook import Hook
 from kiln.hooks.invocation import Call
 from kiln.hooks.payload import Occasion, Outcome
-from kiln.hooks.points import Point, before
+from kiln.hooks.points import after, before
 
 
 def sample_cluster(spec: ClusterSpec) -> Cluster:
@@ -37,13 +37,8 @@ def sample(hook: Hook, cluster: Cluster, *, site: str, now: float) -> tuple[Call
 def _kind(hook: Hook) -> OperationKind:
     """Return a kind of operation that calls the hook."""
     kinds = hook.kinds or tuple(OperationKind)
-    fitting = (kind for kind in kinds if hook.point in _points(kind))
+    fitting = (kind for kind in kinds if hook.point in (before(kind), after(kind)))
     return next(fitting, kinds[0])
-
-
-def _points(kind: OperationKind) -> set[Point | None]:
-    first = before(kind)
-    return {first, first.partner if first else None}
 
 
 def _node(cluster: Cluster) -> Node:

@@ -109,12 +109,11 @@ class Test(KilnShow):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        from kiln.hooks.loading import find_hooks
         from kiln.hooks.replies import Reply
         from kiln.hooks.sample import sample
 
         hooks = configured_hooks(self.app.settings, self.app.clock)
-        found = find_hooks(hooks, parsed_args.name)
+        found = [hook for hook in hooks if hook.is_named(parsed_args.name)]
         if len(found) != 1:
             raise HookNotFound(_none_or_many(parsed_args.name, [*map(str, found or hooks)]))
         cluster = self._cluster(parsed_args.cluster)

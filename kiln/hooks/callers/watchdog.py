@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -28,14 +29,14 @@ class Watchdog:
             if key in self._running:
                 raise TimeoutError('its previous call has not returned')
             self._running.add(key)
-        outcome: list[tuple[Any, BaseException | None]] = []
+        outcome: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
         def work() -> None:
             try:
-                outcome.append((function(), None))
+                outcome.set_result(function())
             # Everything is raised in the calling thread, even SystemExit.
             except BaseException as exc:
-                outcome.append((None, exc))
+                outcome.set_exception(exc)
             finally:
                 with self._lock:
                     self._running.discard(key)
@@ -43,9 +44,6 @@ class Watchdog:
         thread = threading.Thread(target=work, name=f'kiln-hook-{key}', daemon=True)
         thread.start()
         thread.join(timeout_s)
-        if not outcome:
+        if not outcome.done():
             raise TimeoutError(f'it did not return within {timeout_s:g} s')
-        value, error = outcome[0]
-        if error is not None:
-            raise error
-        return value
+        return outcome.result()
