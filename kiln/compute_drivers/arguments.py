@@ -46,7 +46,7 @@ def _optional_text(argument: str) -> _Check:
     return functools.partial(validation.check_optional, argument)
 
 
-_AMPHORA = _text('amphora_id')
+AMPHORA_ID = _text('amphora_id')
 _IMAGE = _text('image_id')
 _NETWORK = _text('network_id')
 _PORT = _text('port_id')
@@ -57,24 +57,24 @@ _RESOURCE: tuple[_Check, ...] = (lambda value: value,)
 #: For each call, a check for each argument of its hook. A build has many arguments and is
 #: checked by :func:`kiln.compute_drivers.validation.build_request`.
 _CHECKS: Mapping[Call, tuple[_Check, ...]] = {
-    Call.DELETE: (_AMPHORA,),
-    Call.GET: (_AMPHORA,),
+    Call.DELETE: (AMPHORA_ID,),
+    Call.GET: (AMPHORA_ID,),
     Call.FIND: (_text('amphora_name'),),
     Call.FIND_BUILD: (_text('build_key'),),
     Call.LIST: (validation.check_owner,),
-    Call.STATUS: (_AMPHORA,),
+    Call.STATUS: (AMPHORA_ID,),
     Call.STATUSES: (validation.check_ids,),
     Call.CHANGES: (validation.check_cursor,),
     Call.REACHED: (_STATE, validation.check_cursor),
     Call.CHECK: (),
-    Call.SUSPEND: (_AMPHORA,),
-    Call.RESUME: (_AMPHORA,),
-    Call.REBOOT: (_AMPHORA, functools.partial(validation.check_flag, 'hard')),
-    Call.REBUILD: (_AMPHORA, _optional_text('image_id')),
-    Call.ATTACH_PORT: (_AMPHORA, _PORT),
-    Call.DETACH_PORT: (_AMPHORA, _PORT),
-    Call.ATTACH_NETWORK: (_AMPHORA, _NETWORK, _optional_text('address')),
-    Call.DETACH_NETWORK: (_AMPHORA, _NETWORK),
+    Call.SUSPEND: (AMPHORA_ID,),
+    Call.RESUME: (AMPHORA_ID,),
+    Call.REBOOT: (AMPHORA_ID, functools.partial(validation.check_flag, 'hard')),
+    Call.REBUILD: (AMPHORA_ID, _optional_text('image_id')),
+    Call.ATTACH_PORT: (AMPHORA_ID, _PORT),
+    Call.DETACH_PORT: (AMPHORA_ID, _PORT),
+    Call.ATTACH_NETWORK: (AMPHORA_ID, _NETWORK, _optional_text('address')),
+    Call.DETACH_NETWORK: (AMPHORA_ID, _NETWORK),
     Call.CREATE_SERVER_GROUP: (_text('name'), _text('policy')),
     Call.DELETE_SERVER_GROUP: (_text('server_group_id'),),
     Call.VALIDATE_FLAVOR: (_text('flavor'),),
@@ -84,5 +84,5 @@ _CHECKS: Mapping[Call, tuple[_Check, ...]] = {
     Call.LIST_ZONES: (),
     Call.LIST_RESOURCES: (validation.check_owner,),
     Call.DELETE_RESOURCE: _RESOURCE,
-    Call.CONSOLE_LOG: (_AMPHORA, validation.check_lines),
+    Call.CONSOLE_LOG: (AMPHORA_ID, validation.check_lines),
 }

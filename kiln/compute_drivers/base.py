@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline, deadline_scope
 from kiln.compute_drivers import validation
-from kiln.compute_drivers.arguments import checked
+from kiln.compute_drivers.arguments import AMPHORA_ID, checked
 from kiln.compute_drivers.authoring.error_mapping import own_error, unsupported
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ComputeHooks
@@ -172,9 +172,8 @@ class AmphoraComputeDriver(ComputeHooks):
 
         :raises InstanceNotFoundError: the backend has no amphora with that id.
         """
-        # Polls make this call most often, so it takes no way round.
-        checked_id = validation.check_text('amphora_id', amphora_id)
-        status: ComputeStatus = self.perform(Call.STATUS, checked_id)
+        # Controllers that poll by themselves make this call most often: without the table.
+        status: ComputeStatus = self.perform(Call.STATUS, AMPHORA_ID(amphora_id))
         return status
 
     def get_amphora(

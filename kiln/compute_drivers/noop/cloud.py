@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.authoring.adoption import adopted
@@ -19,8 +17,6 @@ from kiln.compute_drivers.noop.simulation.machines import STATUS, Machines
 from kiln.compute_drivers.noop.simulation.ports import Ports
 from kiln.compute_drivers.noop.simulation.store import Store
 from kiln.models import Amphora, BuildRequest, State
-
-_T = TypeVar('_T', Catalogue, Latencies)
 
 
 class NoopCloud:
@@ -61,10 +57,20 @@ class NoopCloud:
         capacity: Mapping[str, int] | None = None,
         hosts_per_zone: int = Catalogue.hosts_per_zone,
     ) -> None:
-        # Passed on by name: the catalogue and the latencies check their values.
-        given = locals() | {'image_properties': image_properties or {}, 'capacity': capacity or {}}
         self.clock = clock
-        self.catalogue: Catalogue = _made(Catalogue, given)
+        self.catalogue: Catalogue = Catalogue(
+            zones=zones,
+            flavors=flavors,
+            images=images,
+            image_properties=image_properties or {},
+            networks=networks,
+            ports=ports,
+            keypairs=keypairs,
+            sec_groups=sec_groups,
+            quota=quota,
+            capacity=capacity or {},
+            hosts_per_zone=hosts_per_zone,
+        )
         dice = random.Random(seed)  # noqa: S311  # chances of a simulation
         #: The scripted faults: ``cloud.faults.add(Fault(...))``, ``.clear()``.
         self.faults: FaultScript = FaultScript(faults, dice=dice)
@@ -74,7 +80,17 @@ class NoopCloud:
         self.machines = Machines(self.store, self.catalogue, self.groups, clock)
         # Processes share only the wall clock; within one, time must not step.
         now = clock.time if self.store.shared else clock.monotonic
-        self.gate = Gate(clock, now, _made(Latencies, given), self.faults, dice)
+        latencies = Latencies(
+            accept_s=accept_s,
+            build_s=build_s,
+            delete_s=delete_s,
+            suspend_s=suspend_s,
+            resume_s=resume_s,
+            reboot_s=reboot_s,
+            rebuild_s=rebuild_s,
+            jitter=jitter,
+        )
+        self.gate = Gate(clock, now, latencies, self.faults, dice)
 
     def close(self) -> None:
         """Close the file; safe to repeat. A cloud in memory stays."""
@@ -141,7 +157,3 @@ class NoopCloud:
             row = self.machines.row(db, 'find', STATUS, amphora_id)
             course = state_machine.Course(state, None, fault, None, None, None)
             self.machines.write(db, row['number'], course)
-
-
-def _made(kind: type[_T], given: Mapping[str, Any]) -> _T:
-    return kind(**{field.name: given[field.name] for field in dataclasses.fields(kind)})

@@ -61,6 +61,7 @@ class CallerThreads:
         with self._lock:
             self._closed = True
             self._wake.notify_all()
+            self._pause.notify_all()
             # A callback that calls close() would wait for its own end.
             if threading.current_thread() in self._threads:
                 return

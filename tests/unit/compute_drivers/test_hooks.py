@@ -52,6 +52,16 @@ class DefaultsTest(unittest.TestCase):
         self.assertEqual(set(self.driver.statuses(['a', 'c'])), {'a', 'c'})
         self.assertEqual(self.asked, [('_list', 'kiln')])
 
+    def test_few_statuses_are_read_by_id_if_the_driver_says_so(self):
+        for amphora_id in 'abc':
+            self.put(amphora_id)
+        self.driver.most_read_by_id = 2
+        self.assertEqual(set(self.driver.statuses(['a', 'gone'])), {'a'})
+        self.assertEqual(self.asked, [('_get', 'a'), ('_get', 'gone')])
+        self.asked.clear()
+        self.assertEqual(set(self.driver.statuses(['a', 'b', 'c'])), {'a', 'b', 'c'})
+        self.assertEqual(self.asked, [('_list', 'kiln')])
+
     def test_an_id_missing_from_the_list_is_read_by_id(self):
         self.put('mine')
         self.put('foreign', owner='other')

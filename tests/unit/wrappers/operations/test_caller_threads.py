@@ -59,6 +59,18 @@ class Pool(unittest.TestCase):
         for _ in range(50):
             self.assertTrue(ran.acquire(timeout=60))
 
+    def test_one_thread_runs_all_functions_that_return_quickly(self):
+        pool, gate, names = CallerThreads('east', 8, stall_s=600), threading.Event(), []
+        self.addCleanup(pool.close, 60)
+        over = threading.Event()
+        pool.submit(gate.wait)
+        for _ in range(50):
+            pool.submit(lambda: names.append(threading.current_thread().name))
+        pool.submit(over.set)
+        gate.set()
+        self.assertTrue(over.wait(60))
+        self.assertEqual(['east-1'] * 50, names)
+
     @hypothesis.settings(max_examples=examples(10), deadline=None)
     @hypothesis.given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 4))
     def test_each_function_runs_once_however_long_the_others_take(self, kinds, size):
