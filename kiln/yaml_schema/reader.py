@@ -11,7 +11,7 @@ import yaml
 from kiln.yaml_schema.ambiguous_scalars import resolved
 from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Doubtful, Node, Pair, Scalar, Unread, described, joined, shown
-from kiln.yaml_schema.syntax_errors import Complaint, advice
+from kiln.yaml_schema.syntax_errors import advice
 
 #: Maximum size of a file, in bytes.
 MAX_BYTES = 1024 * 1024
@@ -277,18 +277,7 @@ class _Part:
         return self._first_line + mark.line + 1, mark.column + 1
 
     def _complain(self, exc: yaml.MarkedYAMLError) -> None:
-        mark = exc.problem_mark or exc.context_mark
-        assert mark is not None
-        context = exc.context_mark or mark
-        complaint = Complaint(
-            problem=exc.problem or '',
-            line=mark.line,
-            column=mark.column,
-            context=exc.context or '',
-            context_line=context.line,
-            context_column=context.column,
-        )
-        found = advice(complaint, _LINE_END.split(self._text))
+        found = advice(exc, _LINE_END.split(self._text))
         self._mistakes.add_at(self._first_line + found.line + 1, found.column + 1, found.message)
 
     def _tell(self, position: int, message: str) -> None:

@@ -187,6 +187,7 @@ HOMES = {
     'taskflow': ('kiln.engine.work_sources.taskflow_board',),
     'yaml': (
         'kiln.yaml_schema.reader',
+        'kiln.yaml_schema.syntax_errors',
         'kiln.cluster_file.writing',
         'kiln.cluster_drivers.discovery.manifest',
         'kiln.cluster_drivers.templates.quoting',

@@ -2,7 +2,9 @@
 
 import unittest
 
-from kiln.yaml_schema.syntax_errors import Complaint, advice
+import yaml
+
+from kiln.yaml_schema.syntax_errors import advice
 from tests.unit.yaml_schema.test_mistake_list import problems
 
 
@@ -35,7 +37,8 @@ class Syntax(unittest.TestCase):
                 self.assertIn(said, str(found))
 
     def test_an_unknown_error_of_pyyaml_is_passed_on(self):
-        found = advice(Complaint(problem='found the unforeseen', line=0, column=2), ['a b'])
-        self.assertEqual(('this is not YAML: found the unforeseen', 0, 2), (
-            found.message, found.line, found.column,
-        ))  # fmt: skip
+        mark = yaml.Mark('', 2, 0, 2, None, 0)
+        error = yaml.MarkedYAMLError(problem='found the unforeseen', problem_mark=mark)
+        self.assertEqual(
+            ('this is not YAML: found the unforeseen', 0, 2), tuple(advice(error, ['a b']))
+        )
