@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from kiln.cluster_file.fields import CLUSTER, TEMPLATE
 from kiln.clusters.exceptions import Problem
 from kiln.clusters.spec import ClusterSpec, ClusterTemplate
 from kiln.yaml_schema.mistake_list import Mistakes, close_to
-from kiln.yaml_schema.nodes import Node, described
+from kiln.yaml_schema.nodes import Node, described, walk
 from kiln.yaml_schema.reader import documents
 from kiln.yaml_schema.value_checks import WRONG, Wrong
 
@@ -76,7 +76,7 @@ def read(content: str | bytes, file: str = '') -> ClusterFile:
                 f'{key} {value.name!r} is already declared in line {first.line}; write '
                 f'another name',
             )
-        places = MappingProxyType(dict(_places(root)))
+        places = MappingProxyType({one.path: (one.line, one.column) for one in walk(root)})
         found.append(Document(value=value, file=file, places=places))
     if not found and not mistakes.told:
         mistakes.add_at(1, 1, 'the file is empty; begin it with cluster: NAME')
@@ -116,12 +116,3 @@ def _check_groups(file: ClusterFile, mistakes: Mistakes) -> None:
                     f'nodegroups in one of them',
                     path='template',
                 )
-
-
-def _places(node: Node) -> Iterator[tuple[str, tuple[int, int]]]:
-    yield node.path, (node.line, node.column)
-    if isinstance(node.value, tuple):
-        for item in node.value:
-            yield from _places(item)
-    for pair in node.entries.values():
-        yield from _places(pair.value)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from kiln.yaml_schema.mistake_list import Mistakes
-from kiln.yaml_schema.nodes import Doubtful, Node, described, plain, shown
+from kiln.yaml_schema.nodes import Doubtful, Node, described, plain, shown, walk
 from kiln.yaml_schema.value_checks import Kind, T, Text, Whole, Wrong
 
 
@@ -93,14 +93,13 @@ class Anything(Kind[Mapping[str, Any]]):
     def _read(self, node: Node, mistakes: Mistakes) -> Mapping[str, Any] | Wrong:
         if not isinstance(node.value, Mapping):
             return self._refuse(node, mistakes)
-        for doubt in _doubts(node):
-            if isinstance(doubt.value, Doubtful):
-                better = f'write it in quotes if text is meant: {doubt.text!r}'
-                mistakes.add(doubt, f'{described(doubt)}; {better}')
-            else:
-                mistakes.add(
-                    doubt, 'the text contains half of a surrogate pair; write a whole character'
-                )
+        for one in walk(node):
+            if isinstance(one.value, Doubtful):
+                better = f'write it in quotes if text is meant: {one.text!r}'
+                mistakes.add(one, f'{described(one)}; {better}')
+            for text in (one, *(pair.key for pair in one.entries.values())):
+                if _HALF.search(text.text):
+                    mistakes.add(text, _HALVED)
         return MappingProxyType(plain(node))
 
     def write(self, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,18 +109,5 @@ class Anything(Kind[Mapping[str, Any]]):
         return {'type': 'object'}
 
 
-def _doubts(node: Node) -> Iterable[Node]:
-    """Yield nodes that cannot be stored: ambiguous scalars and lone surrogates."""
-    if isinstance(node.value, tuple):
-        for item in node.value:
-            yield from _doubts(item)
-    for pair in node.entries.values():
-        # Keys that are not text have already been reported.
-        if _HALF.search(pair.key.text):
-            yield pair.key
-        yield from _doubts(pair.value)
-    if isinstance(node.value, Doubtful) or _HALF.search(node.text):
-        yield node
-
-
 _HALF = re.compile('[\ud800-\udfff]')
+_HALVED = 'the text contains half of a surrogate pair; write a whole character'

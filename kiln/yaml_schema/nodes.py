@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 
@@ -46,6 +46,14 @@ class Node:
     def entries(self) -> Mapping[str, Pair]:
         """Entries of a mapping; empty for other values."""
         return self.value if isinstance(self.value, Mapping) else {}
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield a value and all values in it, the outermost first."""
+    yield node
+    entries = (pair.value for pair in node.entries.values())
+    for inner in node.value if isinstance(node.value, tuple) else entries:
+        yield from walk(inner)
 
 
 def plain(node: Node) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -13,7 +13,7 @@ from kiln.cluster_drivers.records import ClusterType
 from kiln.cluster_drivers.templates.mappings import Mapped
 from kiln.yaml_schema.mapping_checks import Found
 from kiln.yaml_schema.mistake_list import Mistakes
-from kiln.yaml_schema.nodes import Doubtful, Node, described, plain
+from kiln.yaml_schema.nodes import Doubtful, Node, described, plain, walk
 from kiln.yaml_schema.value_checks import WRONG, Kind, Text, Whole, Wrong
 
 
@@ -38,22 +38,13 @@ class Value(Kind[Any]):
     words = 'a value'
 
     def _read(self, node: Node, mistakes: Mistakes) -> Any:
-        for doubt in _doubts(node):
-            mistakes.add(doubt, f'{described(doubt)}; write it in quotes if text is meant')
+        for one in walk(node):
+            if isinstance(one.value, Doubtful):
+                mistakes.add(one, f'{described(one)}; write it in quotes if text is meant')
         return plain(node)
 
     def schema(self) -> dict[str, Any]:
         return {}
-
-
-def _doubts(node: Node) -> Iterator[Node]:
-    if isinstance(node.value, tuple):
-        for item in node.value:
-            yield from _doubts(item)
-    for pair in node.entries.values():
-        yield from _doubts(pair.value)
-    if isinstance(node.value, Doubtful):
-        yield node
 
 
 class Mode(Kind[int]):
