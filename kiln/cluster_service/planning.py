@@ -46,7 +46,6 @@ class Planning:
         drivers: SiteDrivers,
         images: Images,
         *,
-        defaults: MachineSpec,
         clock: Clock,
         zones: Zones = lambda backend: (),
     ) -> None:
@@ -54,7 +53,6 @@ class Planning:
         self._zones = zones
         self._images = images
         self._drivers = drivers
-        self._defaults = defaults
         self._clock = clock
 
     @functools.singledispatchmethod
@@ -265,7 +263,7 @@ class Planning:
 
     def _desired(self, cluster: Cluster, *, driven: bool = True) -> Desired:
         templates = self._drivers.changed_templates(cluster.pin) if driven else ''
-        return Desired(cluster, Context(defaults=self._defaults), self._zones, templates)
+        return Desired(cluster, Context(), self._zones, templates)
 
     # ---- reading -----------------------------------------------------------------
 
@@ -280,7 +278,6 @@ class Planning:
         if type(driver).get_scale_manager is ClusterDriver.get_scale_manager:
             return None
         context = Context(
-            defaults=self._defaults,
             nodes=nodes,
             join_key=lambda: known_key(self._store, there.id),
         )
@@ -288,7 +285,7 @@ class Planning:
 
     def _image(self, spec: ClusterSpec) -> Image | None:
         """Return the image that shows the cluster's operating system: its own, or a group's."""
-        for machine in (spec.machine, *(group.machine for group in spec.groups), self._defaults):
+        for machine in (spec.machine, *(group.machine for group in spec.groups)):
             if machine.image is not None:
                 return self._images(_over(spec.machine, machine))
         return None

@@ -19,9 +19,6 @@ from kiln.engine.plan.reset_rounds import refusal
 from kiln.exceptions import AmphoraComputeError, ConfigurationError
 from kiln.models import Ability, AmphoraType
 
-_OPEN = MachineSpec()
-
-
 #: Queries under way at once; the engine needs the backends' lanes, too.
 AT_ONCE = 32
 
@@ -44,12 +41,10 @@ class Preflight:
         drivers: SiteDrivers,
         backends: Backends,
         *,
-        defaults: MachineSpec = _OPEN,
-        timeout_s: float = 30.0,
+        timeout_s: float,
     ) -> None:
         self._drivers = drivers
         self._backends = backends
-        self._defaults = defaults
         self._timeout_s = timeout_s
 
     def check(self, proposal: Proposal) -> None:
@@ -67,7 +62,7 @@ class Preflight:
         able = [self._backends.get(name).capabilities() for name in sorted(names)]
         if (refused := refusal(proposal.kind, driver, able)) is not None:
             raise refused
-        context = Context(defaults=self._defaults, nodes=proposal.nodes)
+        context = Context(nodes=proposal.nodes)
         problems = list(driver.validate(context, proposal.cluster, proposal.change()))
         places: list[tuple[_Question, str]] = []
         for plan in proposal.plan.groups:

@@ -24,7 +24,6 @@ from kiln.clusters.models import (
 )
 from kiln.clusters.spec import ClusterTemplate
 from kiln.db.store import Store
-from kiln.exceptions import OperationTimeout
 
 _GONE: Mapping[NodeState, int] = MappingProxyType({})
 
@@ -260,28 +259,6 @@ class Clusters:
         :raises ClusterNotFound: the operation does not exist.
         """
         return self._store.operations.get(operation_id)
-
-    def wait(self, operation_id: str, *, timeout_s: float, poll_s: float = 0.2) -> Operation:
-        """Return an operation once it has ended, in whichever process it runs.
-
-        :raises OperationTimeout: it has not ended in time; it continues.
-        """
-        give_up = self._clock.monotonic() + timeout_s
-        while True:
-            operation = self.operation(operation_id)
-            if operation.state.ended:
-                return operation
-            left_s = give_up - self._clock.monotonic()
-            if left_s <= 0:
-                raise OperationTimeout(
-                    f'Cannot wait longer for {operation.kind.value} {operation_id}: it is '
-                    f'{operation.state.value}, and continues.'
-                )
-            self._clock.sleep(min(poll_s, left_s))
-
-    def operations(self, cluster: str) -> tuple[Operation, ...]:
-        """Return the operations of a cluster, the newest first."""
-        return self._store.operations.of(self._store.clusters.get(cluster).id)
 
     def receipt(self, cluster: str) -> Tombstone:
         """Return the receipt of a deleted cluster.

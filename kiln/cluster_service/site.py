@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,19 @@ from typing import Any
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.cluster_drivers.discovery.discovery import DiscoverySettings, discover
 from kiln.cluster_drivers.selection.matching import preferences_of
+from kiln.cluster_drivers.values import Context
 from kiln.cluster_service.drivers import SiteDrivers
 from kiln.cluster_service.planning import Planning
 from kiln.cluster_service.preflight import Preflight
 from kiln.cluster_service.service import Clusters
-from kiln.cluster_service.verbs import Verbs
-from kiln.clusters.spec import MachineSpec
+from kiln.cluster_service.verbs import run_verb
+from kiln.clusters.exceptions import ClusterDriverMismatch
+from kiln.clusters.models import NodeState
 from kiln.compute.facade import Compute
 from kiln.db.store import Store
 from kiln.engine.conductor import Conductor
 from kiln.engine.context import Backends, EngineSettings, Parts
+from kiln.engine.nodes.join_key import known_key
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.database import DatabaseSource
 from kiln.engine.work_sources.opening import TlsFiles, open_source
@@ -42,7 +45,6 @@ class Site:
         *,
         name: str = 'kiln',
         clock: Clock = SYSTEM_CLOCK,
-        defaults: MachineSpec | None = None,
         settings: EngineSettings | None = None,
         open_hooks: Callable[[], Hooks] = Hooks,
         work_source: WorkSource | None = None,
@@ -50,25 +52,21 @@ class Site:
         check_timeout_s: float = 30.0,
     ) -> None:
         """Take the parts; store, backends and work source are closed with the site."""
-        defaults = defaults or MachineSpec()
         self.store = store
         self.drivers = drivers
         self.backends = backends
         self.name = name
         self._clock = clock
-        self._defaults = defaults
         self._open_hooks = open_hooks
         self._settings = settings or EngineSettings()
         self._work_source = work_source or DatabaseSource(store)
-        preflight = Preflight(drivers, backends, defaults=defaults, timeout_s=check_timeout_s)
-        self.verbs = Verbs(store, drivers, site=name, defaults=defaults)
+        preflight = Preflight(drivers, backends, timeout_s=check_timeout_s)
         self.clusters = Clusters(
             store,
             Planning(
                 store,
                 drivers,
                 preflight.image,
-                defaults=defaults,
                 clock=clock,
                 zones=functools.partial(backends.zones, wait=True),
             ),
@@ -84,6 +82,32 @@ class Site:
         :raises InvalidHooks: hooks are wrong, with a problem for each mistake.
         """
         self._open_hooks().close()
+
+    def run_verb(
+        self, driver: str, verb: str, cluster: str, arguments: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Run a verb, and return its answer; blocks as long as the driver takes.
+
+        Can be repeated. It submits no operation, so nothing of it is journalled.
+
+        :raises ClusterNotFound: the cluster does not exist.
+        :raises ClusterDriverMismatch: the cluster belongs to another driver.
+        :raises MissingCapability: the driver does not have the verb.
+        :raises ClusterDriverError: an argument does not fit, or the verb failed.
+        """
+        there = self.store.clusters.get(cluster)
+        if there.pin.name != driver:
+            raise ClusterDriverMismatch(
+                f'Cannot run {verb} of {driver}: cluster {there.name!r} belongs to '
+                f'{there.pin.name}.'
+            )
+        nodes = self.store.nodes.of(there.id)
+        context = Context(
+            site=self.name,
+            nodes=tuple(node for node in nodes if node.state is not NodeState.GONE),
+            join_key=lambda: known_key(self.store, there.id),
+        )
+        return run_verb(self.drivers.open(there.pin), verb, context, there, arguments)
 
     @contextlib.contextmanager
     def conducting(self) -> Iterator[Conductor]:
@@ -106,7 +130,6 @@ class Site:
                     clock=self._clock,
                     site=self.name,
                     settings=self._settings,
-                    defaults=self._defaults,
                     hooks=hooks,
                     run=pool.submit,
                 ),

@@ -1,4 +1,4 @@
-"""Driver verbs: commands of a cluster's driver, run in this process."""
+"""Check of the arguments of a driver verb, and its run in this process."""
 
 from __future__ import annotations
 
@@ -7,49 +7,8 @@ from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_service.drivers import SiteDrivers
-from kiln.clusters.exceptions import ClusterDriverError, ClusterDriverMismatch, MissingCapability
-from kiln.clusters.models import Cluster, NodeState
-from kiln.clusters.spec import MachineSpec
-from kiln.db.store import Store
-from kiln.engine.nodes.join_key import known_key
-
-
-class Verbs:
-    """Runs the verbs of cluster drivers. Can be used by several threads at once."""
-
-    def __init__(
-        self, store: Store, drivers: SiteDrivers, *, site: str, defaults: MachineSpec
-    ) -> None:
-        self._store, self._drivers = store, drivers
-        self._site, self._defaults = site, defaults
-
-    def run(
-        self, driver: str, verb: str, cluster: str, arguments: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        """Run a verb, and return its answer; blocks as long as the driver takes.
-
-        Can be repeated. It submits no operation, so nothing of it is journalled.
-
-        :raises ClusterNotFound: the cluster does not exist.
-        :raises ClusterDriverMismatch: the cluster belongs to another driver.
-        :raises MissingCapability: the driver does not have the verb.
-        :raises ClusterDriverError: an argument does not fit, or the verb failed.
-        """
-        there = self._store.clusters.get(cluster)
-        if there.pin.name != driver:
-            raise ClusterDriverMismatch(
-                f'Cannot run {verb} of {driver}: cluster {there.name!r} belongs to '
-                f'{there.pin.name}.'
-            )
-        nodes = self._store.nodes.of(there.id)
-        context = Context(
-            site=self._site,
-            defaults=self._defaults,
-            nodes=tuple(node for node in nodes if node.state is not NodeState.GONE),
-            join_key=lambda: known_key(self._store, there.id),
-        )
-        return run_verb(self._drivers.open(there.pin), verb, context, there, arguments)
+from kiln.clusters.exceptions import ClusterDriverError, MissingCapability
+from kiln.clusters.models import Cluster
 
 
 def run_verb(

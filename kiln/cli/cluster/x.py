@@ -28,7 +28,7 @@ class Run(KilnShow):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         given = {name: json_or_text(text) for name, text in parsed_args.arguments}
         with self.app.open_site() as site:
-            answer = site.verbs.run(
+            answer = site.run_verb(
                 parsed_args.driver, parsed_args.verb, parsed_args.cluster, given
             )
         return fields(answer)

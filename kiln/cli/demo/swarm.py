@@ -104,7 +104,7 @@ class SwarmPlay(Play):
 
     def _list(self, title: str) -> None:
         self._stage.say(f'{title}:')
-        found = self._site.verbs.run(DRIVER, 'nodes', 'demo', {})
+        found = self._site.run_verb(DRIVER, 'nodes', 'demo', {})
         for name, what in found.items():
             self._stage.say(f'  {name}: {what}')
         names = {node.name for node in self._nodes()}

@@ -90,7 +90,7 @@ class Mixed(RealTime, EngineCase, ConductedCase):
         self.assertFalse(self.clusters.operation(operation.id).state.ended)
         self.assertEqual([], self.containers())
         self.heal()
-        ended = self.clusters.wait(operation.id, timeout_s=PATIENCE_S)
+        ended = self.ended(operation, timeout_s=PATIENCE_S)
         self.assertEqual('succeeded', ended.state)
         self.assertEqual(3, len(self.containers()))
         self.done(requests.Delete(cluster='mixed'))

@@ -107,6 +107,14 @@ class SiteCase(MovingTime, unittest.TestCase):
     def apply(self, request):
         return self.clusters.apply(self.clusters.plan(request))
 
+    def ended(self, operation, *, timeout_s=20.0):
+        """Return an operation once it has ended, in whichever process it runs."""
+        give_up = self.clock.monotonic() + timeout_s
+        while not (found := self.clusters.operation(operation.id)).state.ended:
+            self.assertLess(self.clock.monotonic(), give_up, f'{found} has not ended')
+            self.clock.sleep(0.2)
+        return found
+
 
 class ConductedCase(SiteCase):
     """... and an engine that works."""
@@ -119,7 +127,7 @@ class ConductedCase(SiteCase):
     def done(self, request, state=OperationState.SUCCEEDED):
         """Apply a request; return its operation once it has ended."""
         operation = self.apply(request)
-        ended = self.clusters.wait(operation.id, timeout_s=self.longest_s)
+        ended = self.ended(operation, timeout_s=self.longest_s)
         self.assertIs(state, ended.state, ended.cause)
         return ended
 

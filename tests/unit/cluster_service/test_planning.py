@@ -226,7 +226,7 @@ class Unable(SiteCase):
     def test_001_8_a_missing_ability_is_refused_before_it_is_submitted(self):
         with self.site.conducting():
             operation = self.apply(declared(WEB))
-            self.clusters.wait(operation.id, timeout_s=20.0)
+            self.ended(operation)
             with self.assertRaisesRegex(UnsupportedOperation, 'lacks the ability reboot'):
                 self.clusters.plan(Reboot(cluster='web'))
 
@@ -324,7 +324,7 @@ class Changing(ConductedCase):
         growing = self.clusters.plan(Resize(cluster='web', group='front', count=4))
         # Long enough for its nodes to be planned, however busy the machine is.
         operation = self.clusters.apply(growing, timeout_s=3.0)
-        self.clusters.wait(operation.id, timeout_s=20.0)
+        self.ended(operation)
         lines = self.lines(GoBack(cluster='web'))
         self.assertTrue(lines)
         self.assertTrue(all(line.startswith('front: -') for line in lines), lines)

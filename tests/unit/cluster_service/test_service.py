@@ -30,7 +30,6 @@ from kiln.clusters.models import NodeState, OperationKind, OperationState
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
-from kiln.exceptions import OperationTimeout
 from tests.unit.cluster_service.site import WEB, ConductedCase, SiteCase, declared
 
 FOREIGN = """
@@ -93,10 +92,6 @@ class Entering(SiteCase):
         self.assertIs(OperationKind.DELETE, deletion.kind)
         self.assertTrue(self.clusters.operation(self.operation.id).cancelled)
 
-    def test_a_wait_times_out(self):
-        with self.assertRaisesRegex(OperationTimeout, 'queued, and continues'):
-            self.clusters.wait(self.operation.id, timeout_s=0.05, poll_s=0.02)
-
     def test_a_pause_is_reported_once(self):
         for _ in range(2):
             self.assertTrue(self.clusters.pause('web').paused)
@@ -116,10 +111,10 @@ class Entering(SiteCase):
             self.clusters.retry('web')
         self.clusters.cancel('web')
         with self.site.conducting():
-            self.clusters.wait(self.operation.id, timeout_s=10.0)
+            self.ended(self.operation, timeout_s=10.0)
             retried = self.clusters.retry('web', timeout_s=60.0)
             self.assertEqual(self.operation.id, retried.id)
-            ended = self.clusters.wait(retried.id, timeout_s=20.0)
+            ended = self.ended(retried)
         self.assertIs(OperationState.SUCCEEDED, ended.state)
         self.assertIn('operation-retried', [event.kind for event in self.clusters.events()])
         with self.assertRaisesRegex(ClusterChanged, 'succeeded'):
@@ -128,7 +123,7 @@ class Entering(SiteCase):
     def test_a_change_can_roll_back_if_it_fails(self):
         self.clusters.cancel('web')
         with self.site.conducting():
-            self.clusters.wait(self.operation.id, timeout_s=10.0)
+            self.ended(self.operation, timeout_s=10.0)
         proposal = self.clusters.plan(Resize(cluster='web', group='front', count=3))
         operation = self.clusters.apply(proposal, rollback=True, timeout_s=60.0)
         self.assertTrue(operation.args['rollback'])
@@ -168,7 +163,8 @@ class Life(ConductedCase):
         self.done(Upgrade(cluster='web', machine=MachineSpec(image='debian-14')))
         self.assertFalse(ids & {one.id for one in self.clusters.show('web').nodes})
         self.assertEqual({'debian-14'}, {one.image_id for one in self.machines()})
-        kinds = [one.kind.value for one in self.clusters.operations('web')]
+        cluster_id = self.clusters.show('web').cluster.id
+        kinds = [one.kind.value for one in self.site.store.operations.of(cluster_id)]
         self.assertEqual(['upgrade', 'replace', 'create'], kinds)
 
     def test_a_node_that_is_gone_can_still_be_shown(self):
@@ -180,7 +176,7 @@ class Life(ConductedCase):
     def test_why_shows_causes_down_to_the_providers_message(self):
         self.cloud.faults.add(Fault.parse('build:quota=Quota exceeded for cores'))
         operation = self.clusters.apply(self.plan(), timeout_s=0.5)
-        ended = self.clusters.wait(operation.id, timeout_s=20.0)
+        ended = self.ended(operation)
         self.assertIs(OperationState.FAILED, ended.state)
         cluster, *_ = reasons = list(why(self.clusters.show('web'), ended.ended_at + 10))
         self.assertIn('failed, 0 of 5 nodes ready; create failed 10 s ago', cluster.said)
@@ -230,7 +226,8 @@ class Foreign(ConductedCase):
         self.up(WEB.replace('coe: nodes', 'coe: heat'))
         with self.assertRaises(MissingCapability):
             self.clusters.plan(Reboot(cluster='web'))
-        self.assertEqual(1, len(self.clusters.operations('web')))
+        cluster_id = self.clusters.show('web').cluster.id
+        self.assertEqual(1, len(self.site.store.operations.of(cluster_id)))
 
 
 class Adopting(ConductedCase):
@@ -261,7 +258,7 @@ class Drivers(SiteCase):
         """Run something in another process, which then ends."""
         with site.conducting():
             operation = site.clusters.apply(site.clusters.plan(request))
-            ended = site.clusters.wait(operation.id, timeout_s=30.0)
+            ended = self.ended(operation, timeout_s=30.0)
         self.assertIs(OperationState.SUCCEEDED, ended.state, ended.cause)
 
     def up(self):
@@ -284,7 +281,7 @@ class Drivers(SiteCase):
         )
         site.clusters.cancel('web')
         with site.conducting():
-            site.clusters.wait(moved.id, timeout_s=20.0)
+            self.ended(moved)
         self.assertEqual('other_v1', site.clusters.show('web').cluster.pin.name)
         back = site.clusters.plan(GoBack(cluster='web'))
         self.assertIn('web: ~ driver other_v1 1.0.0 -> plain_v1 1.0.0', list(back.lines()))
