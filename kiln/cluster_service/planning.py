@@ -56,7 +56,7 @@ class Planning:
         self._clock = clock
 
     @functools.singledispatchmethod
-    def propose(self, request: Any) -> Proposal:
+    def propose(self, request: requests.Request) -> Proposal:
         """Return what a request would do; nothing is done.
 
         :raises InvalidCluster: it is not valid, with a problem for each mistake.
@@ -145,7 +145,7 @@ class Planning:
         there, nodes = self._there(request.cluster)
         chosen = _named(there, nodes, request.nodes)
         args = {'replace': [one.id for one in chosen]}
-        return self._done(there, nodes, OperationKind.REPLACE, args)
+        return self._proposal(there, there, nodes, OperationKind.REPLACE, args=args)
 
     @propose.register
     def _(self, request: requests.Reboot) -> Proposal:
@@ -159,7 +159,7 @@ class Planning:
     @propose.register
     def _(self, request: requests.Check) -> Proposal:
         there, nodes = self._there(request.cluster)
-        return self._done(there, nodes, OperationKind.CHECK)
+        return self._proposal(there, there, nodes, OperationKind.CHECK)
 
     @propose.register
     def _(self, request: requests.Adopt) -> Proposal:
@@ -172,14 +172,14 @@ class Planning:
                 f'cluster {there.name!r}.'
             )
         args = {'group': group.name, 'compute_id': request.amphora_id}
-        return self._done(there, nodes, OperationKind.ADOPT, args)
+        return self._proposal(there, there, nodes, OperationKind.ADOPT, args=args)
 
     @propose.register
     def _(self, request: requests.Delete) -> Proposal:
         there, nodes = self._there(request.cluster)
         if not request.force:
-            return self._done(there, nodes, OperationKind.DELETE)
-        proposal = self._done(there, nodes, OperationKind.DELETE, {'force': True})
+            return self._proposal(there, there, nodes, OperationKind.DELETE)
+        proposal = self._proposal(there, there, nodes, OperationKind.DELETE, args={'force': True})
         notice = 'no node is drained, and what cannot be deleted is abandoned: see the receipt'
         return dataclasses.replace(proposal, notices=(*proposal.notices, notice))
 
@@ -212,15 +212,6 @@ class Planning:
         nodes = self._store.nodes.of(there.id)
         return self._proposal(after, there, nodes, kind, doomed=doomed, args=args, notices=notices)
 
-    def _done(
-        self,
-        there: Cluster,
-        nodes: Sequence[Node],
-        kind: OperationKind,
-        args: Mapping[str, Any] = _NOTHING,
-    ) -> Proposal:
-        return self._proposal(there, there, nodes, kind, args=args)
-
     def _in_place(
         self, name: str, words: Sequence[str], kind: OperationKind, args: Mapping[str, Any]
     ) -> Proposal:
@@ -228,7 +219,7 @@ class Planning:
         chosen = _named(there, nodes, words)
         if chosen:
             args = {**args, 'nodes': [one.id for one in chosen]}
-        proposal = self._done(there, nodes, kind, args)
+        proposal = self._proposal(there, there, nodes, kind, args=args)
         ready = [one for one in nodes if one.state is NodeState.READY and not one.doomed]
         return dataclasses.replace(proposal, touched=tuple(chosen or ready))
 

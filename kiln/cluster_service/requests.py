@@ -10,7 +10,12 @@ _SAME = MachineSpec()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Declare:
+class Request:
+    """Root of all requests; :class:`~kiln.cluster_service.planning.Planning` plans each."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Declare(Request):
     """Create the cluster that is declared, or change it to what is declared."""
 
     spec: ClusterSpec
@@ -19,7 +24,7 @@ class Declare:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Resize:
+class Resize(Request):
     """Change the count of a group, and remove the named nodes for it."""
 
     cluster: str
@@ -31,7 +36,7 @@ class Resize:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Replace:
+class Replace(Request):
     """Replace some nodes by new ones."""
 
     cluster: str
@@ -39,7 +44,7 @@ class Replace:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Upgrade:
+class Upgrade(Request):
     """Replace all nodes by nodes of another machine spec, a few at a time."""
 
     cluster: str
@@ -50,7 +55,7 @@ class Upgrade:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class MoveDriver:
+class MoveDriver(Request):
     """Move a cluster to another cluster driver, or to another version of its own."""
 
     cluster: str
@@ -59,14 +64,14 @@ class MoveDriver:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class GoBack:
+class GoBack(Request):
     """Return a cluster to its state after the last operation that succeeded."""
 
     cluster: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Reboot:
+class Reboot(Request):
     """Reboot nodes, a few at a time."""
 
     cluster: str
@@ -76,7 +81,7 @@ class Reboot:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Rebuild:
+class Rebuild(Request):
     """Rebuild nodes in their places, a few at a time."""
 
     cluster: str
@@ -85,7 +90,7 @@ class Rebuild:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Adopt:
+class Adopt(Request):
     """Take a machine of the site into a group as a node; the count grows by one."""
 
     cluster: str
@@ -94,31 +99,16 @@ class Adopt:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Check:
+class Check(Request):
     """Compare the nodes with the desired state; nothing is changed."""
 
     cluster: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Delete:
+class Delete(Request):
     """Delete a cluster, and everything that was created for it."""
 
     cluster: str
     #: Abandon what cannot be deleted: it stays, and is listed on the receipt.
     force: bool = False
-
-
-Request = (
-    Declare
-    | Resize
-    | Replace
-    | Upgrade
-    | MoveDriver
-    | GoBack
-    | Reboot
-    | Rebuild
-    | Adopt
-    | Check
-    | Delete
-)

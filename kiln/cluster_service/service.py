@@ -22,7 +22,6 @@ from kiln.clusters.models import (
     OperationKind,
     Tombstone,
 )
-from kiln.clusters.spec import ClusterTemplate
 from kiln.db.store import Store
 
 _GONE: Mapping[NodeState, int] = MappingProxyType({})
@@ -50,6 +49,8 @@ class Clusters:
         :param offer: notifies the work source that a cluster has work.
         """
         self._store = store
+        #: The templates of clusters, to list, get, save and remove.
+        self.templates = store.templates
         self._planning = planning
         self._preflight = preflight
         self._clock = clock
@@ -188,28 +189,6 @@ class Clusters:
         cancelled = tuple(self._store.operations.cancel(one.id) for one in stopping)
         self._offer(there.id)
         return cancelled
-
-    def templates(self) -> tuple[ClusterTemplate, ...]:
-        """Return all templates by name."""
-        return self._store.templates.list()
-
-    def template(self, name: str) -> ClusterTemplate:
-        """Return a template.
-
-        :raises ClusterNotFound: no template has the name.
-        """
-        return self._store.templates.get(name)
-
-    def remove_template(self, name: str) -> None:
-        """Remove a template; safe to repeat.
-
-        :raises ClusterError: a cluster uses it.
-        """
-        self._store.templates.remove(name)
-
-    def save_template(self, template: ClusterTemplate) -> None:
-        """Save a template, replacing one with the same name; safe to repeat."""
-        self._store.templates.save(template)
 
     # ---- inspection ----------------------------------------------------------------
 

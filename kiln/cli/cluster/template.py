@@ -18,7 +18,7 @@ class List(KilnLister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with self.app.open_site() as site:
-            templates = site.clusters.templates()
+            templates = site.clusters.templates.list()
         columns = ('name', 'coe', 'driver', 'image', 'groups')
         return columns, [
             cells([one.name, one.coe, one.driver, one.machine.image, [g.name for g in one.groups]])
@@ -33,7 +33,7 @@ class Show(KilnCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with self.app.open_site() as site:
-            template = site.clusters.template(parsed_args.template)
+            template = site.clusters.templates.get(parsed_args.template)
         from kiln.cluster_file.writing import dump
 
         self.app.stdout.write(dump(template))
@@ -57,7 +57,7 @@ class Save(KilnCommand):
             raise UsageError(f'Cannot save templates of {path}: it does not declare a template.')
         with self.app.open_site() as site:
             for template in templates:
-                site.clusters.save_template(template)
+                site.clusters.templates.save(template)
         self.app.say(f'Saved {", ".join(template.name for template in templates)}.')
 
 
@@ -69,5 +69,5 @@ class Remove(KilnCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with self.app.open_site() as site:
             # Raises an error if the template does not exist.
-            site.clusters.template(parsed_args.template)
-            site.clusters.remove_template(parsed_args.template)
+            site.clusters.templates.get(parsed_args.template)
+            site.clusters.templates.remove(parsed_args.template)

@@ -58,7 +58,7 @@ class Up(Changing):
     ) -> tuple[dict[str, Entered], list[KilnError]]:
         """Save the templates, and join running operations with the same desired state."""
         for template in self._templates:
-            site.clusters.save_template(template)
+            site.clusters.templates.save(template)
         joined: dict[str, Entered] = {}
         for proposal in proposals:
             if (one := _under_way(site, proposal)) is not None:

@@ -68,7 +68,7 @@ class New(SiteCase):
     def test_open_values_come_from_a_stored_template(self):
         text = 'template: small\ncoe: nodes\nnodegroups: [{name: work, count: 3}]\n---\n'
         (template,) = declared(text + 'cluster: web\ntemplate: small\n').templates
-        self.clusters.save_template(template)
+        self.clusters.templates.save(template)
         plan = self.plan('cluster: web\ntemplate: small\n').plan
         self.assertEqual(3, units(plan) - 1)
 

@@ -323,8 +323,8 @@ class Facade(SiteShell):
         self.up('--no-wait')
         with self.site() as site:
             clusters = site.clusters
-            clusters.save_template(ClusterTemplate(name='t'))
-            self.assertEqual('t', clusters.template('t').name)
+            clusters.templates.save(ClusterTemplate(name='t'))
+            self.assertEqual('t', clusters.templates.get('t').name)
             self.assertIsNone(clusters.worker('web'))
             lease = site.store.leases.claim(clusters.show('web').cluster.id, 'host.1', 30.0)
             self.assertEqual('host.1', clusters.worker('web'))
