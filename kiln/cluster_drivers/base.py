@@ -409,6 +409,7 @@ class NodeClusterDriver(ClusterDriver):
         return type(self).tend is not NodeClusterDriver.tend
 
     # ---- implemented for all drivers of this base ----------------------------
+    # The calls that change a cluster accept the change; the engine does the work.
 
     def validate(
         self, context: Context, cluster: Cluster, plan: PlannedChange
@@ -431,7 +432,6 @@ class NodeClusterDriver(ClusterDriver):
     def create_cluster(
         self, context: Context, cluster: Cluster, cluster_create_timeout: float
     ) -> StatusReport | None:
-        """Accept the change."""
         return None
 
     def update_cluster(
@@ -441,9 +441,7 @@ class NodeClusterDriver(ClusterDriver):
         scale_manager: ScaleManager | None = None,
         rollback: bool = False,
     ) -> StatusReport | None:
-        """Accept the change."""
         return None
 
     def delete_cluster(self, context: Context, cluster: Cluster) -> StatusReport | None:
-        """Accept the change."""
         return None

@@ -56,5 +56,4 @@ class DefaultScaleManager(ScaleManager):
     """Allows every node, in the order of the group's rules."""
 
     def order(self, nodegroup: NodeGroupSpec, nodes: Sequence[Node]) -> Sequence[Node]:
-        """Return the nodes in the given order."""
         return nodes

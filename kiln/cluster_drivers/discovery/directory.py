@@ -28,7 +28,6 @@ class DirectoryDriver(NodeClusterDriver):
     spots: ClassVar[dict[tuple[str, str], Spot]]
 
     def get_template_definition(self) -> TemplateDefinition:
-        """Return the definition that the directory declares."""
         declared, spots = self.declared, self.spots
         definition = TemplateDefinition(
             self.directory / TEMPLATES, declared.user_data, spot=spots['user_data', '']

@@ -107,18 +107,15 @@ class PackageSource(DriverSource):
 
     @property
     def name(self) -> str:
-        """The name of the entry point."""
         return self.entry.name
 
     @property
     def origin(self) -> str:
-        """The package."""
         dist = self.entry.dist
         return f'package {dist.name} {dist.version}' if dist else f'module {self.entry.value}'
 
     @property
     def distribution(self) -> Distribution | None:
-        """The package that has the entry point."""
         return self.entry.dist
 
     def location(self) -> Path:
@@ -145,7 +142,6 @@ class PackageSource(DriverSource):
         return found
 
     def import_class(self) -> object | None:
-        """Import the object that the entry point names."""
         if self.entry.attr:
             found: object = self.entry.load()
             return found
@@ -163,16 +159,13 @@ class DirectorySource(DriverSource):
 
     @property
     def name(self) -> str:
-        """The name of the directory."""
         return self.path.name
 
     @property
     def origin(self) -> str:
-        """The directory."""
         return f'directory {self.path}'
 
     def location(self) -> Path:
-        """Return the directory."""
         return self.path
 
     def manifest(self) -> Manifest:

@@ -47,7 +47,6 @@ class Driver(NodeClusterDriver):
     control_first = False
 
     def get_template_definition(self) -> SwarmTemplateDefinition:
-        """Return the templates and the values for them."""
         return SwarmTemplateDefinition()
 
     def bootstrap(self, context: Context, cluster: Cluster, node: Node) -> Bootstrap:
@@ -118,7 +117,6 @@ class Driver(NodeClusterDriver):
             manager.rotate_authority(manager.swarm())
 
     def get_monitor(self, context: Context, cluster: Cluster) -> Monitor:
-        """Return the monitor that polls a manager."""
         return SwarmMonitor(context, cluster, self.view(context, cluster))
 
     def get_scale_manager(self, context: Context, cluster: Cluster) -> ScaleManager:

@@ -30,7 +30,6 @@ class SwarmMonitor(Monitor):
         self._view = view
 
     def pull(self) -> Mapping[str, float | None]:
-        """Return the values that a manager reports now."""
         with self._view.manager() as manager:
             peers, tasks, services = manager.peers(), manager.tasks(), manager.services()
         ready = [peer for peer in peers if peer.ready]

@@ -48,7 +48,6 @@ class ParameterMapping(Parameter):
     source: str | None = None
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield a field and a message for each contradiction in the mapping."""
         yield from super(ParameterMapping, self).contradictions()
         if self.source is not None and self.source not in FACTS:
             yield 'source', f'nothing is called {self.source!r} here'
@@ -66,7 +65,6 @@ class FileMapping:
     owner: str = 'root'
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield a field and a message for each contradiction in the mapping."""
         pure = PurePosixPath(self.path)
         if not pure.is_absolute() or '..' in pure.parts or self.path != str(pure):
             yield 'path', 'it must be the absolute path of a file'
@@ -91,7 +89,6 @@ class OutputMapping:
     help: str = ''
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Yield a field and a message for each contradiction in the mapping."""
         if not NAME.fullmatch(self.name):
             yield 'name', NAMING
         for problem in TextTemplate(self.text).mistakes:
