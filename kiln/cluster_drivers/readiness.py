@@ -55,11 +55,12 @@ class WhenTcp:
     port: int
 
     def __call__(self, context: Context, node: Node) -> Readiness:
-        """Return the readiness of a node, after one poll."""
         if not node.address:
             return Readiness.not_yet('it has no address yet')
         try:
-            with socket.create_connection((node.address, self.port), timeout=_look_s()):
+            with socket.create_connection(
+                (node.address, self.port), timeout=within_deadline(LOOK_S)
+            ):
                 return READY
         except OSError as exc:
             return Readiness.not_yet(f'port {self.port} accepts no connection: {exc}')
@@ -73,10 +74,11 @@ class WhenHttp:
     path: str = '/'
 
     def __call__(self, context: Context, node: Node) -> Readiness:
-        """Return the readiness of a node, after one poll."""
         if not node.address:
             return Readiness.not_yet('it has no address yet')
-        connection = http.client.HTTPConnection(node.address, self.port, timeout=_look_s())
+        connection = http.client.HTTPConnection(
+            node.address, self.port, timeout=within_deadline(LOOK_S)
+        )
         try:
             connection.request('GET', self.path)
             status = connection.getresponse().status
@@ -89,7 +91,8 @@ class WhenHttp:
         return Readiness.not_yet(f'port {self.port} responds to {self.path} with {status}')
 
 
-def _look_s() -> float:
+def within_deadline(limit_s: float) -> float:
+    """Return the time-out of a request to a node: the limit, or what the deadline leaves."""
     deadline = current_deadline()
     # Zero would mean "do not wait" to a socket, and less is refused.
-    return LOOK_S if deadline is None else max(0.05, min(LOOK_S, deadline.remaining_s()))
+    return limit_s if deadline is None else max(0.05, min(limit_s, deadline.remaining_s()))

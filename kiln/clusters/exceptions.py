@@ -101,10 +101,12 @@ class ClusterDriverError(ClusterError):
     code = 'cluster_driver_error'
     remedy = 'Do what the hint says.'
 
-    def __init__(self, reason: str, hint: str = '', retryable: bool = False) -> None:
+    def __init__(self, reason: str, hint: str = '', retryable: bool | None = None) -> None:
         super().__init__(f'{reason} {hint}'.strip())
-        self.reason, self.hint, self.retryable = redact(reason), redact(hint), retryable
-        self.advice = Advice.WAIT if retryable else Advice.REPAIR
+        self.reason, self.hint = redact(reason), redact(hint)
+        if retryable is not None:
+            self.retryable = retryable
+        self.advice = Advice.WAIT if self.retryable else Advice.REPAIR
 
     def __reduce__(self) -> tuple[type, tuple[str, str, bool]]:
         return type(self), (self.reason, self.hint, self.retryable)

@@ -13,7 +13,7 @@ import socket
 import ssl
 from typing import Any, Protocol
 
-from kiln.clock import current_deadline
+from kiln.cluster_drivers.readiness import within_deadline
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Node
 
@@ -28,23 +28,19 @@ class Silent(ClusterDriverError):
     """An engine does not answer, or has another identity than expected."""
 
     code = 'engine_silent'
+    retryable = True
     remedy = (
         'Check that the machine runs, and that its network and security groups admit kiln; '
         'kiln polls it again.'
     )
-
-    def __init__(self, reason: str, hint: str = '', retryable: bool = True) -> None:
-        super().__init__(reason, hint, retryable)
 
 
 class Refused(ClusterDriverError):
     """An engine refuses a request."""
 
     code = 'engine_refused'
+    retryable = True
     remedy = 'Read the reason that the engine gives; kiln retries where that can help.'
-
-    def __init__(self, reason: str, hint: str = '', retryable: bool = True) -> None:
-        super().__init__(reason, hint, retryable)
 
 
 class Line(Protocol):
@@ -88,9 +84,8 @@ class TlsLine:
     def ask(
         self, method: str, path: str, body: object = None, *, timeout_s: float = LOOK_S
     ) -> Any:
-        """Send a request; return the response."""
         name, connection = self._node.name, self._connection
-        timeout_s = _within(timeout_s)
+        timeout_s = within_deadline(timeout_s)
         connection.timeout = timeout_s
         if connection.sock is not None:
             connection.sock.settimeout(timeout_s)
@@ -128,7 +123,6 @@ class _Connection(http.client.HTTPSConnection):
         self._tls, self._identity = tls, identity(node)
 
     def connect(self) -> None:
-        """Open the connection."""
         plain = socket.create_connection((self.host, self.port), self.timeout)
         try:
             self.sock = self._tls.wrap_socket(plain, server_hostname=self._identity)
@@ -136,12 +130,6 @@ class _Connection(http.client.HTTPSConnection):
         except BaseException:
             plain.close()
             raise
-
-
-def _within(timeout_s: float) -> float:
-    deadline = current_deadline()
-    # Zero would mean "do not wait" to a socket, and less is refused.
-    return timeout_s if deadline is None else max(0.05, min(timeout_s, deadline.remaining_s()))
 
 
 def _read(said: bytes, name: str) -> Any:

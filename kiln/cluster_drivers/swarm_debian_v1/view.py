@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kiln.cluster_drivers.values import Context
@@ -26,11 +27,9 @@ class NoManager(ClusterDriverError):
     """No manager answers with a quorum; ``seen`` has the states that engines reported."""
 
     code = 'no_manager'
+    retryable = True
+    seen: Mapping[str, EngineInfo] = MappingProxyType({})
     remedy = 'Bring a majority of the managers back, or see "kiln x swarm_debian_v1 recover".'
-
-    def __init__(self, reason: str, hint: str = '', retryable: bool = True) -> None:
-        super().__init__(reason, hint, retryable)
-        self.seen: Mapping[str, EngineInfo] = {}
 
 
 class View:
@@ -92,20 +91,16 @@ class View:
             with self.engine(node) as engine:
                 try:
                     seen[node.id] = info = engine.info()
+                    reason = f'{node.name} does not manage a swarm (state {info.membership})'
                     if info.membership is Membership.ACTIVE and info.manages:
                         engine.swarm()
-                        found = True
-                    else:
-                        reasons.append(
-                            f'{node.name} does not manage a swarm (state {info.membership})'
-                        )
-                        found = False
+                        reason = ''
                 except (Silent, Refused) as exc:
-                    reasons.append(exc.reason.rstrip('.'))
-                    found = False
-                if found:
+                    reason = exc.reason.rstrip('.')
+                if not reason:
                     yield engine
                     return
+                reasons.append(reason)
         error = NoManager(f'No manager answers: {"; ".join(reasons) or "none exists"}.')
         error.seen = seen
         raise error
