@@ -34,11 +34,6 @@ class ClusterType(NamedTuple):
         """Return True if this type covers the wanted type."""
         return all(mine in (WILDCARD, theirs) for mine, theirs in zip(self, wanted, strict=True))
 
-    @property
-    def exact(self) -> bool:
-        """True if no word is a wildcard."""
-        return WILDCARD not in self
-
     def __str__(self) -> str:
         return f'({", ".join(self)})'
 

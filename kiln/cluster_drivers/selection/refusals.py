@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from kiln.cluster_drivers.records import DriverRecord
+from kiln.cluster_drivers.records import DriverRecord, DriverState
 from kiln.cluster_drivers.selection.matching import Candidate, Table, current
 from kiln.cluster_drivers.selection.request import DISTRO_PROPERTIES, Image, Kind, Wish
 from kiln.clusters.exceptions import (
@@ -13,6 +13,7 @@ from kiln.clusters.exceptions import (
     ClusterDriverMismatch,
     ClusterDriverUnknown,
     ClusterDriverUnusable,
+    DriverSelectionError,
     ImageWithoutDistro,
     NoClusterDriver,
 )
@@ -36,21 +37,15 @@ def unknown(wish: Wish, table: Table) -> ClusterDriverUnknown:
     )
 
 
-def unusable(wish: Wish, named: Candidate, table: Table) -> ClusterDriverUnusable:
-    """Return the error for a driver that is installed but not in use."""
-    instead = _names(table.left)
-    return ClusterDriverUnusable(
-        f'Cluster driver "{wish.name}" {named.out}'
-        f'{f" Or choose one of: {instead}." if instead else ""} '
-        f'It was requested by {wish.source}.'
-    )
-
-
-def mismatch(wish: Wish, named: Candidate, table: Table) -> ClusterDriverMismatch:
-    """Return the error for a driver that does not build the kind of cluster."""
-    return ClusterDriverMismatch(
-        f'Cluster driver "{wish.name}" {named.out} '
-        f'Drivers that do: {_names(table.left) or "none"}. It was requested by {wish.source}.'
+def unfit(wish: Wish, named: Candidate, table: Table) -> DriverSelectionError:
+    """Return the error for a driver that is not in use, or does not build the kind of cluster."""
+    error: type[DriverSelectionError] = ClusterDriverUnusable
+    names = ', '.join(dict.fromkeys(row.driver.name for row in table.left))
+    instead = f'Or choose one of: {names}. ' if names else ''
+    if named.driver.state is DriverState.ACTIVE:
+        error, instead = ClusterDriverMismatch, f'Drivers that do: {names or "none"}. '
+    return error(
+        f'Cluster driver "{wish.name}" {named.out} {instead}It was requested by {wish.source}.'
     )
 
 
@@ -108,7 +103,3 @@ def without_distro(image: Image | None) -> ImageWithoutDistro:
         f'Set its property {first}, such as {first}=ubuntu '
         f'({" and ".join(others)} are also read), or name a driver as NAME:OS.'
     )
-
-
-def _names(candidates: Iterable[Candidate]) -> str:
-    return ', '.join(dict.fromkeys(row.driver.name for row in candidates))

@@ -121,14 +121,12 @@ def _wished(wishes: Sequence[Wish], table: Table, image: Image | None, trace: Tr
     if not named:
         raise refusals.unknown(wish, table)
     usable = [row for row in named if row.driver.state is DriverState.ACTIVE]
-    if not usable:
-        raise refusals.unusable(wish, named[-1], table)
-    newest = usable[-1]
-    if not newest.fits:
-        misses = map(table.kind.differences, newest.driver.provides)
-        if not table.kind.os and ('os',) in misses:
-            raise refusals.without_distro(image)
-        raise refusals.mismatch(wish, newest, table)
+    newest = (usable or named)[-1]
+    misses = map(table.kind.differences, newest.driver.provides)
+    if usable and not newest.fits and not table.kind.os and ('os',) in misses:
+        raise refusals.without_distro(image)
+    if not usable or not newest.fits:
+        raise refusals.unfit(wish, newest, table)
     trace.steps.append(_chosen(newest.driver, f'requested by {wish.source}'))
     return newest
 

@@ -13,10 +13,6 @@ class ClusterTypes(unittest.TestCase):
         self.assertTrue(ClusterType('*', '*', '*').matches(WANTED))
         self.assertFalse(ClusterType('bm', '*', '*').matches(WANTED))
 
-    def test_an_exact_one_leaves_nothing_open(self):
-        self.assertTrue(WANTED.exact)
-        self.assertFalse(WANTED._replace(os='*').exact)
-
     def test_it_is_shown_as_the_founding_note_writes_it(self):
         self.assertEqual('(vm, ubuntu, kubernetes)', str(WANTED))
 
