@@ -19,8 +19,7 @@ from kiln.cli.commands import CommandTable
 from kiln.cli.exit_codes import CODES, ExitCode
 from kiln.cluster_drivers.discovery.manifest import from_class
 from kiln.cluster_drivers.values import Cap
-from kiln.cluster_file.fields import RECORDS
-from kiln.cluster_file.schema import json_schema
+from kiln.cluster_file.fields import RECORDS, json_schema
 from kiln.compute.facade import Compute
 from kiln.compute_drivers.calls import Call
 from kiln.conf import opts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kiln.cluster_file.group_fields import DAY_S, FALLBACK, GROUP, HEALTH, MACHINE, STRATEGY
 from kiln.cluster_file.shape import Placements
 from kiln.clusters.spec import ClusterSpec, ClusterTemplate
@@ -111,3 +113,19 @@ TEMPLATE = Record(
 
 #: All mappings of the file, outermost first; for the reference documentation.
 RECORDS = (CLUSTER, TEMPLATE, GROUP, STRATEGY, FALLBACK, HEALTH, Placements.entry)
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the schema of one document, in draft 2020-12.
+
+    The schema accepts everything that kiln accepts. Mistakes that it cannot express, such
+    as wrong sums and duplicate names, are found by ``reading.read``.
+    """
+    return {
+        '$schema': 'https://json-schema.org/draft/2020-12/schema',
+        'title': 'A cluster of kiln, or a template for clusters',
+        'type': 'object',
+        'if': {'required': ['template'], 'not': {'required': ['cluster']}},
+        'then': TEMPLATE.schema(),
+        'else': CLUSTER.schema(),
+    }

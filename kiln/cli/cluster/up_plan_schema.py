@@ -86,7 +86,7 @@ class Schema(KilnCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with clusters_extra():
-            from kiln.cluster_file.schema import json_schema
+            from kiln.cluster_file.fields import json_schema
         self.write(json.dumps(json_schema(), indent=2))
 
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from kiln.cluster_file.fields import CLUSTER, RECORDS
+from kiln.cluster_file.fields import CLUSTER, RECORDS, json_schema
 from kiln.cluster_file.reading import read
-from kiln.cluster_file.schema import json_schema
 from kiln.cluster_file.writing import dump
 from kiln.clusters.exceptions import InvalidCluster
 from kiln.yaml_schema.mistake_list import Mistakes

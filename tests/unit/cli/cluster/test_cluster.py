@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 from kiln.cli.exit_codes import ExitCode
-from kiln.cluster_file.schema import json_schema
+from kiln.cluster_file.fields import json_schema
 from kiln.clusters.models import Node, NodeState
 from kiln.clusters.spec import ClusterTemplate, Place
 from tests.unit.cli.shell import Terminal
