@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from kiln.clusters.exceptions import InvalidCluster, Problem
+from kiln.clusters.exceptions import InvalidCluster, Problem, WithProblems
 from kiln.yaml_schema.nodes import Node
 
 
@@ -29,14 +29,11 @@ class Mistakes:
         problem = Problem(message=message, path=path, file=self.file, line=line, column=column)
         self._problems.setdefault((line, column, message), problem)
 
-    def raise_any(self) -> None:
-        """Raise all recorded mistakes; return if nothing is recorded.
-
-        :raises InvalidCluster: contains all recorded mistakes.
-        """
+    def raise_any(self, error: type[WithProblems] = InvalidCluster) -> None:
+        """Raise all recorded mistakes in one error; return if nothing is recorded."""
         if self._problems:
             problems = self._problems.values()
-            raise InvalidCluster(sorted(problems, key=lambda one: (one.line, one.column)))
+            raise error(sorted(problems, key=lambda one: (one.line, one.column)))
 
 
 def close_to(word: str, known: Iterable[str]) -> str | None:

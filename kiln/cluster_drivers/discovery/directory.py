@@ -10,7 +10,7 @@ from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.discovery.yaml_fields import DRIVER, Declared
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.templates.mappings import Spot
-from kiln.clusters.exceptions import InvalidCluster, InvalidClusterDriver, Problem
+from kiln.clusters.exceptions import InvalidClusterDriver, Problem
 from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Node, described, shown
 from kiln.yaml_schema.reader import MAX_BYTES, documents
@@ -54,10 +54,7 @@ def load_directory(directory: Path) -> type[DirectoryDriver]:
     if root is not None:
         declared = DRIVER.read(root, mistakes)
         _check_files(root, directory, mistakes)
-    try:
-        mistakes.raise_any()
-    except InvalidCluster as exc:
-        raise InvalidClusterDriver(exc.problems) from None
+    mistakes.raise_any(InvalidClusterDriver)
     assert root is not None
     assert isinstance(declared, Declared)
     driver_class = _class_of(declared, directory.absolute(), dict(_spots(root, str(file))))

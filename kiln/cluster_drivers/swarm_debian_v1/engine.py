@@ -61,7 +61,7 @@ class Engine:
 
     def leave(self, *, force: bool = False) -> None:
         """Make the engine leave its swarm; force it where a clean leave is impossible."""
-        path = f'/swarm/leave?force={_flag(force)}'
+        path = f'/swarm/leave?force={str(force).lower()}'
         self._line.ask('POST', path, timeout_s=_JOIN_S)
 
     # ---- managers only -----------------------------------------------------------
@@ -116,7 +116,3 @@ def _bind(address: str) -> dict[str, Any]:
 
 def _bracketed(address: str) -> str:
     return f'[{address}]' if ':' in address else address
-
-
-def _flag(on: bool) -> str:
-    return 'true' if on else 'false'
