@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver
-from kiln.cluster_drivers.discovery.discovery import DiscoverySettings, discover
+from kiln.cluster_drivers.discovery.activation import DiscoverySettings
+from kiln.cluster_drivers.discovery.discovery import discover
 from kiln.compute_drivers.calls import Call
 from kiln.models import Ability, AmphoraType, Limits
 

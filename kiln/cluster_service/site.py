@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kiln.clock import SYSTEM_CLOCK, Clock
-from kiln.cluster_drivers.discovery.discovery import DiscoverySettings, discover
+from kiln.cluster_drivers.discovery.activation import DiscoverySettings
+from kiln.cluster_drivers.discovery.discovery import discover
 from kiln.cluster_drivers.selection.matching import preferences_of
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_service.drivers import SiteDrivers

@@ -31,7 +31,8 @@ KIND = argument(
 
 def catalogue_of(settings: Any) -> Catalogue:
     """Discover the cluster drivers of the configuration."""
-    from kiln.cluster_drivers.discovery.discovery import DiscoverySettings, discover
+    from kiln.cluster_drivers.discovery.activation import DiscoverySettings
+    from kiln.cluster_drivers.discovery.discovery import discover
 
     return discover(DiscoverySettings.from_options(settings.clusters))
 

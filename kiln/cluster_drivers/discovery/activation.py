@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from kiln.cluster_drivers.records import DriverRecord, DriverState
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Activation:
-    """The operator's options for the use of drivers; each list has driver names."""
+class DiscoverySettings:
+    """Where to look for drivers, and which are in use; each list has driver names."""
 
+    driver_path: tuple[Path, ...] = ()
     #: Empty: all drivers that are not disabled.
     enabled_drivers: tuple[str, ...] = ()
     disabled_drivers: tuple[str, ...] = ()
@@ -29,6 +31,7 @@ class Activation:
     def from_options(cls, values: Any) -> Self:
         """Read the options of [clusters]."""
         return cls(
+            driver_path=tuple(Path(path).expanduser() for path in values.driver_path),
             enabled_drivers=tuple(values.enabled_drivers),
             disabled_drivers=tuple(values.disabled_drivers),
             enabled_beta_drivers=tuple(values.enabled_beta_drivers),
@@ -48,13 +51,13 @@ class Activation:
         ]
 
 
-def activated(found: Sequence[DriverRecord], wanted: Activation) -> list[DriverRecord]:
+def activated(found: Sequence[DriverRecord], wanted: DiscoverySettings) -> list[DriverRecord]:
     """Return each record with its state and the reason for it."""
     return [_judged(record, found, wanted) for record in found]
 
 
 def _judged(
-    record: DriverRecord, found: Sequence[DriverRecord], wanted: Activation
+    record: DriverRecord, found: Sequence[DriverRecord], wanted: DiscoverySettings
 ) -> DriverRecord:
     # A broken driver that is disabled is not worth a report.
     if reason := _unwanted(record, wanted):
@@ -70,7 +73,7 @@ def _judged(
     return record
 
 
-def _unwanted(record: DriverRecord, wanted: Activation) -> str:
+def _unwanted(record: DriverRecord, wanted: DiscoverySettings) -> str:
     if record.name in wanted.disabled_drivers:
         return 'it is in disabled_drivers'
     if wanted.enabled_drivers and record.name not in wanted.enabled_drivers:

@@ -7,10 +7,9 @@ import dataclasses
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
 
 from kiln.cluster_drivers.base import ClusterDriver
-from kiln.cluster_drivers.discovery.activation import Activation, activated
+from kiln.cluster_drivers.discovery.activation import DiscoverySettings, activated
 from kiln.cluster_drivers.discovery.directory import load_directory
 from kiln.cluster_drivers.discovery.manifest import Manifest, ManifestError, from_class
 from kiln.cluster_drivers.discovery.sources import (
@@ -29,22 +28,6 @@ from kiln.plugins.entry_points import cluster_driver_entries
 from kiln.plugins.extras import NeededExtra, needed_extra
 
 LOG = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class DiscoverySettings:
-    """Settings of discovery: where to look for drivers, and which are in use."""
-
-    driver_path: tuple[Path, ...] = ()
-    activation: Activation = dataclasses.field(default_factory=Activation)
-
-    @classmethod
-    def from_options(cls, values: Any) -> Self:
-        """Read the options of [clusters]."""
-        return cls(
-            driver_path=tuple(Path(path).expanduser() for path in values.driver_path),
-            activation=Activation.from_options(values),
-        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,19 +136,14 @@ def discover(settings: DiscoverySettings) -> Catalogue:
     No driver is instantiated, and code is imported only where the files of a driver are
     incomplete. Repeatable: a later call finds drivers installed meanwhile.
     """
-    sources = [*_packages(), *_directories(settings.driver_path)]
+    sources: list[DriverSource] = list(map(PackageSource, cluster_driver_entries()))
+    sources += _directories(settings.driver_path)
     found = [_described(source) for source in sources]
-    for unknown in settings.activation.unknown_names(found):
+    for unknown in settings.unknown_names(found):
         LOG.warning('[clusters] names a driver that is not installed. %s', unknown)
-    records = activated(found, settings.activation)
-    return Catalogue(
-        dict(zip(records, sources, strict=True)),
-        disabled_hard=settings.activation.disabled_hard,
-    )
-
-
-def _packages() -> Iterator[DriverSource]:
-    yield from map(PackageSource, cluster_driver_entries())
+    records = activated(found, settings)
+    catalogued = dict(zip(records, sources, strict=True))
+    return Catalogue(catalogued, disabled_hard=settings.disabled_hard)
 
 
 def _directories(driver_path: Iterable[Path]) -> Iterator[DriverSource]:
@@ -188,6 +166,7 @@ def _directories(driver_path: Iterable[Path]) -> Iterator[DriverSource]:
 
 def _described(source: DriverSource) -> DriverRecord:
     known, digest = Manifest(), ''
+    state, reason, needed = DriverState.ACTIVE, '', None
     try:
         digest = digest_of(source.location())
         known = source.manifest()
@@ -200,20 +179,16 @@ def _described(source: DriverSource) -> DriverRecord:
     # The code of a vendor can raise anything, even SystemExit.
     except (Exception, SystemExit) as exc:
         needed = _needed(exc, source)
-        return DriverRecord(
-            name=source.name,
-            version=known.version or '',
-            origin=source.origin,
-            digest=digest,
-            state=DriverState.BROKEN,
-            reason=_reason(exc, needed),
-            install=needed.command if needed else None,
-        )
+        state, reason = DriverState.BROKEN, _reason(exc, needed)
+        known = Manifest(version=known.version)
     return DriverRecord(
         name=source.name,
         version=known.version or '',
         origin=source.origin,
         digest=digest,
+        state=state,
+        reason=reason,
+        install=needed.command if needed else None,
         beta=known.beta or False,
         provides=known.provides or (),
     )

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.discovery.activation import DiscoverySettings
 from kiln.cluster_drivers.discovery.directory import load_directory
-from kiln.cluster_drivers.discovery.discovery import DiscoverySettings, discover
+from kiln.cluster_drivers.discovery.discovery import discover
 from kiln.cluster_drivers.discovery.sources import DirectorySource
 from kiln.cluster_drivers.selection.matching import current
 from kiln.clusters.exceptions import ClusterDriverUnknown, ClusterDriverUnusable, ClusterError

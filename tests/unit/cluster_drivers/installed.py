@@ -8,8 +8,8 @@ import tempfile
 import textwrap
 import unittest
 
-from kiln.cluster_drivers.discovery.activation import Activation
-from kiln.cluster_drivers.discovery.discovery import DiscoverySettings, discover
+from kiln.cluster_drivers.discovery.activation import DiscoverySettings
+from kiln.cluster_drivers.discovery.discovery import discover
 
 PYTHON = """
     class Driver:
@@ -78,7 +78,7 @@ class Installed(unittest.TestCase):
         return discover(
             DiscoverySettings(
                 driver_path=tuple(self.root / place for place in places or ('usr', 'etc')),
-                activation=Activation(**activation),
+                **activation,
             )
         )
 

@@ -6,7 +6,8 @@ import tempfile
 import types
 import unittest
 
-from kiln.cluster_drivers.discovery.discovery import DiscoverySettings, discover
+from kiln.cluster_drivers.discovery.activation import DiscoverySettings
+from kiln.cluster_drivers.discovery.discovery import discover
 from kiln.cluster_file.reading import read
 from kiln.cluster_service.drivers import SiteDrivers
 from kiln.cluster_service.requests import Declare

@@ -3,8 +3,8 @@
 import unittest
 
 from kiln import conf as kiln_conf
-from kiln.cluster_drivers.discovery.activation import Activation, activated
-from kiln.cluster_drivers.discovery.discovery import DiscoverySettings, discover
+from kiln.cluster_drivers.discovery.activation import DiscoverySettings, activated
+from kiln.cluster_drivers.discovery.discovery import discover
 from kiln.cluster_drivers.records import DriverState
 from kiln.cluster_drivers.selection.matching import Preference, preferences_of
 from kiln.conf import clusters
@@ -14,7 +14,7 @@ from tests.unit.cluster_drivers.offered import HEAT, HELM, UBUNTU, driver
 
 
 def states(records, **wanted):
-    return [record.state.value for record in activated(records, Activation(**wanted))]
+    return [record.state.value for record in activated(records, DiscoverySettings(**wanted))]
 
 
 class Activating(unittest.TestCase):
@@ -33,7 +33,7 @@ class Activating(unittest.TestCase):
 
     def test_001_25_a_disabled_driver_says_which_option_did_it(self):
         for option, names in (('disabled_drivers', (HEAT.name,)), ('enabled_drivers', ('x',))):
-            (record,) = activated([HEAT], Activation(**{option: names}))
+            (record,) = activated([HEAT], DiscoverySettings(**{option: names}))
             self.assertIn(option, record.reason)
 
     def test_a_beta_driver_waits_until_it_is_enabled(self):
@@ -49,7 +49,7 @@ class Activating(unittest.TestCase):
         self.assertEqual(['disabled'], states([broken], disabled_drivers=('bad_v1',)))
 
     def test_names_of_drivers_that_are_not_installed_are_told(self):
-        wanted = Activation(
+        wanted = DiscoverySettings(
             enabled_drivers=(HEAT.name, 'a_v1'),
             disabled_drivers=('b_v1',),
             driver_origin={'c_v1': 'acme'},
@@ -86,7 +86,7 @@ class Twice(unittest.TestCase):
                 self.assertEqual(expected, found)
 
     def test_the_other_one_says_which_was_named(self):
-        wanted = Activation(driver_origin={'k8s_v1': 'acme-kiln'})
+        wanted = DiscoverySettings(driver_origin={'k8s_v1': 'acme-kiln'})
         records = activated([self.package, self.folder], wanted)
         self.assertEqual('driver_origin names package acme-kiln 0.3', records[1].reason)
 
@@ -96,7 +96,7 @@ class Twice(unittest.TestCase):
 
     def test_three_are_told_to_be_three(self):
         third = driver('k8s_v1', UBUNTU, origin='package third 1')
-        records = activated([self.package, self.folder, third], Activation())
+        records = activated([self.package, self.folder, third], DiscoverySettings())
         self.assertIn('is provided 3 times: directory /etc', records[0].reason)
         self.assertIn('All are out of use', records[0].reason)
 
@@ -117,7 +117,7 @@ class Options(Installed):
         self.assertEqual(
             ['/usr/share/kiln/drivers', '/etc/kiln/drivers'], list(map(str, settings.driver_path))
         )
-        self.assertEqual(Activation(), settings.activation)
+        self.assertEqual(DiscoverySettings(driver_path=settings.driver_path), settings)
         self.assertEqual([], preferences_of(self.values()))
 
     def test_the_options_say_what_is_in_use_and_what_is_preferred(self):
@@ -135,10 +135,10 @@ class Options(Installed):
             'disabled_hard = true\n'
         )
         settings = DiscoverySettings.from_options(values)
-        self.assertTrue(settings.activation.disabled_hard)
+        self.assertTrue(settings.disabled_hard)
         self.assertEqual(
             {'page_v1': 'acme-kiln', 'other_v1': '/etc/kiln/drivers/other_v1'},
-            settings.activation.driver_origin,
+            settings.driver_origin,
         )
         with self.assertLogs('kiln.cluster_drivers.discovery.discovery', 'WARNING') as logs:
             found = {one.name: one.state for one in discover(settings).records}

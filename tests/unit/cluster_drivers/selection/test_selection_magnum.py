@@ -5,7 +5,7 @@ The numbers are those of the findings. The fifth is about discovery, and tested 
 
 import itertools
 
-from kiln.cluster_drivers.discovery.activation import Activation, activated
+from kiln.cluster_drivers.discovery.activation import DiscoverySettings, activated
 from kiln.cluster_drivers.selection.matching import Preference
 from kiln.cluster_drivers.selection.request import Request
 from kiln.clusters.exceptions import AmbiguousClusterDriver, ClusterDriverUnusable, NoClusterDriver
@@ -32,7 +32,7 @@ class AsInMagnum(Choosing):
         self.refused(NoClusterDriver, SWARMS, preferences=default)
 
     def test_magnum_1_iii_a_disabled_driver_is_refused_by_name_too(self):
-        records = activated([HEAT, HELM], Activation(disabled_drivers=('k8s_ubuntu_v1',)))
+        records = activated([HEAT, HELM], DiscoverySettings(disabled_drivers=('k8s_ubuntu_v1',)))
         for asked in (
             {'request': Request(driver='k8s_ubuntu_v1')},
             {'template': Request(driver='k8s_ubuntu_v1')},
@@ -46,8 +46,10 @@ class AsInMagnum(Choosing):
     def test_magnum_1_iv_a_beta_driver_that_nobody_enabled_is_refused_by_name_too(self):
         found = [HEAT, driver('k8s_next_v1', UBUNTU, beta=True)]
         asked = Request(driver='k8s_next_v1', coe='kubernetes')
-        said = self.refused(ClusterDriverUnusable, *activated(found, Activation()), request=asked)
+        said = self.refused(
+            ClusterDriverUnusable, *activated(found, DiscoverySettings()), request=asked
+        )
         self.assertIn('enabled_beta_drivers', said)
-        self.assertEqual('k8s_ubuntu_v1', self.chosen(*activated(found, Activation())))
-        enabled = activated(found, Activation(enabled_beta_drivers=('k8s_next_v1',)))
+        self.assertEqual('k8s_ubuntu_v1', self.chosen(*activated(found, DiscoverySettings())))
+        enabled = activated(found, DiscoverySettings(enabled_beta_drivers=('k8s_next_v1',)))
         self.assertEqual('k8s_next_v1', self.chosen(*enabled, request=asked))
