@@ -31,17 +31,18 @@ class ParameterType(enum.StrEnum):
             return self is ParameterType.BOOLEAN
         if isinstance(value, float) and not math.isfinite(value):
             return False
-        return isinstance(value, _KINDS[self])
+        return isinstance(value, _TYPES[self][0])
 
 
-_KINDS: Mapping[ParameterType, Any] = MappingProxyType(
+#: The Python type of the values of each type, and its name in messages.
+_TYPES: Mapping[ParameterType, tuple[Any, str]] = MappingProxyType(
     {
-        ParameterType.STRING: str,
-        ParameterType.INTEGER: int,
-        ParameterType.NUMBER: int | float,
-        ParameterType.BOOLEAN: bool,
-        ParameterType.LIST: list | tuple,
-        ParameterType.MAP: Mapping,
+        ParameterType.STRING: (str, 'a string'),
+        ParameterType.INTEGER: (int, 'a whole number'),
+        ParameterType.NUMBER: (int | float, 'a number'),
+        ParameterType.BOOLEAN: (bool, 'true or false'),
+        ParameterType.LIST: (list | tuple, 'a list'),
+        ParameterType.MAP: (Mapping, 'a mapping'),
     }
 )
 
@@ -93,7 +94,7 @@ class Parameter:
     def wrong(self, value: Any) -> str:
         """Return why a value is not allowed, without quoting it; empty if it is allowed."""
         if not self.type.takes(value):
-            return f'it must be {_A[self.type]}, not {_kind(value)}'
+            return f'it must be {_TYPES[self.type][1]}, not {_kind(value)}'
         if self.choices and value not in self.choices:
             return f'it must be one of {", ".join(map(str, self.choices))}'
         if self.minimum is not None and value < self.minimum:
@@ -103,20 +104,8 @@ class Parameter:
         return ''
 
 
-_A: Mapping[ParameterType, str] = MappingProxyType(
-    {
-        ParameterType.STRING: 'a string',
-        ParameterType.INTEGER: 'a whole number',
-        ParameterType.NUMBER: 'a number',
-        ParameterType.BOOLEAN: 'true or false',
-        ParameterType.LIST: 'a list',
-        ParameterType.MAP: 'a mapping',
-    }
-)
-
-
 def _kind(value: object) -> str:
-    for kind, name in _A.items():
+    for kind, (_, name) in _TYPES.items():
         if kind.takes(value):
             return name
     return 'nothing' if value is None else f'a {type(value).__name__}'

@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from kiln.clusters.exceptions import InvalidCluster, Problem
-from kiln.clusters.spec import ClusterSpec, ClusterTemplate, MachineSpec, effective
-
-_OPEN = MachineSpec()
+from kiln.clusters.spec import ClusterSpec, ClusterTemplate, effective
 
 
 def combined(template: ClusterTemplate, spec: ClusterSpec) -> ClusterSpec:
@@ -28,9 +26,7 @@ def combined(template: ClusterTemplate, spec: ClusterSpec) -> ClusterSpec:
     if not groups:
         message = f'Neither the cluster nor its template {template.name!r} has nodes.'
         raise InvalidCluster([Problem(message=message, path='nodegroups')])
-    machine = effective(
-        template=template.machine, cluster=spec.machine, group=_OPEN, default=_OPEN
-    ).machine
+    machine = effective(template=template.machine, cluster=spec.machine).machine
     return dataclasses.replace(
         spec,
         coe=template.coe if spec.coe is None else spec.coe,

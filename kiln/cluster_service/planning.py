@@ -30,7 +30,6 @@ from kiln.engine.plan.diff import resize
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NOBODY: Mapping[str, str] = MappingProxyType({})
-_OPEN = MachineSpec()
 ASKED_FOR = 'asked for'
 
 #: Returns the facts about the image of a machine; None if they are unknown.
@@ -85,7 +84,8 @@ class Planning:
         wanted = self._desired(there).wanted(group)
         count = group.shape.count - len(removed) if request.count is None else request.count
         if count < 0:
-            raise _wrong(group.name, f'count is {count}; it cannot be below 0')
+            message = f'count is {count}; it cannot be below 0'
+            raise InvalidCluster([Problem(message=message, path=f'nodegroups[{group.name}]')])
         named = {node.id: ASKED_FOR for node in removed}
         members = [node for node in nodes if node.group == group.name]
         found = resize(wanted, members, count, named)
@@ -342,7 +342,7 @@ def _with_groups(spec: ClusterSpec, changed: Iterable[NodeGroupSpec]) -> Cluster
 
 def _over(machine: MachineSpec, change: MachineSpec) -> MachineSpec:
     """Return a machine with a change applied."""
-    return effective(template=_OPEN, default=_OPEN, cluster=machine, group=change).machine
+    return effective(cluster=machine, group=change).machine
 
 
 def _without(machine: MachineSpec, change: MachineSpec) -> MachineSpec:
@@ -356,7 +356,3 @@ def _without(machine: MachineSpec, change: MachineSpec) -> MachineSpec:
         name: value for name, value in machine.parameters.items() if name not in change.parameters
     }
     return dataclasses.replace(machine, parameters=parameters, **said)
-
-
-def _wrong(group: str, message: str) -> InvalidCluster:
-    return InvalidCluster([Problem(message=message, path=f'nodegroups[{group}]')])

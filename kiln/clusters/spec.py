@@ -181,6 +181,9 @@ class ClusterSpec:
         return next((group for group in self.groups if group.name == name), None)
 
 
+_OPEN = MachineSpec()
+
+
 class Scope(enum.StrEnum):
     """The scope in which a value was written."""
 
@@ -200,7 +203,11 @@ class Effective:
 
 
 def effective(
-    *, template: MachineSpec, cluster: MachineSpec, group: MachineSpec, default: MachineSpec
+    *,
+    template: MachineSpec = _OPEN,
+    cluster: MachineSpec = _OPEN,
+    group: MachineSpec = _OPEN,
+    default: MachineSpec = _OPEN,
 ) -> Effective:
     """Return the machine of a group: each value from the narrowest scope that has it."""
     scopes = (

@@ -134,23 +134,23 @@ class _Part:
     # ---- values -----------------------------------------------------------
 
     def _node(self, event: yaml.Event, path: str, depth: int) -> Node:
-        mark = self._mark(event)
-        self._spend(mark, depth)
+        line, column = self._mark(event)
+        self._spend((line, column), depth)
         assert isinstance(event, yaml.NodeEvent)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, path, depth)
+        value: Scalar | tuple[Node, ...] | dict[str, Pair]
+        text = ''
         if isinstance(event, yaml.ScalarEvent):
-            value = self._scalar(event)
-            node = Node(value=value, path=path, line=mark[0], column=mark[1], text=event.value)
+            value, text = self._scalar(event), event.value
         elif isinstance(event, yaml.SequenceStartEvent):
-            items = tuple(
+            value = tuple(
                 self._node(item, f'{path}[{index}]', depth + 1)
                 for index, item in enumerate(self._until(yaml.SequenceEndEvent))
             )
-            node = Node(value=items, path=path, line=mark[0], column=mark[1])
         else:
-            entries = self._entries(path, depth)
-            node = Node(value=entries, path=path, line=mark[0], column=mark[1])
+            value = self._entries(path, depth)
+        node = Node(value=value, path=path, line=line, column=column, text=text)
         node = self._tagged(event, node)
         if event.anchor:
             self._anchors[event.anchor] = node

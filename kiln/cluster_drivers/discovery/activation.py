@@ -64,7 +64,8 @@ def _judged(
         return dataclasses.replace(record, state=DriverState.DISABLED, reason=reason)
     if record.state is DriverState.BROKEN:
         return record
-    same = [one for one in found if _is_same(one, record) and one.state is not DriverState.BROKEN]
+    loaded = [one for one in found if one.state is not DriverState.BROKEN]
+    same = [one for one in loaded if (one.name, one.version) == (record.name, record.version)]
     chosen = [one for one in same if _is_from(one, wanted.driver_origin.get(record.name))]
     if len(same) > 1 and chosen != [record]:
         return _second(record, same, chosen)
@@ -97,10 +98,6 @@ def _second(
             f'{"All" if many else "Both"} are out of use until driver_origin names one'
         ),
     )
-
-
-def _is_same(one: DriverRecord, other: DriverRecord) -> bool:
-    return (one.name, one.version) == (other.name, other.version)
 
 
 def _is_from(record: DriverRecord, origin: str | None) -> bool:

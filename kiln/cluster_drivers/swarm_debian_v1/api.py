@@ -16,8 +16,8 @@ from kiln.clusters.models import Cluster
 from . import rules
 from .docker_context import write_context
 from .line import PORT
-from .opening import authority_of, view_of
 from .values import Role
+from .view import authority_of, view_of
 
 _LONGEST_DAYS = 3650
 

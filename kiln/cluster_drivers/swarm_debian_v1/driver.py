@@ -24,10 +24,9 @@ from . import api, joining, leaving, planned, tending
 from . import version as manifest
 from .line import Refused, Silent
 from .monitor import SwarmMonitor
-from .opening import authority_of, view_of
 from .scale import SwarmScaleManager
 from .template_def import HOME, SwarmTemplateDefinition
-from .view import NoManager, View
+from .view import NoManager, View, authority_of, view_of
 
 
 class Driver(NodeClusterDriver):

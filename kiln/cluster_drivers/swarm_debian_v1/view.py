@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +15,8 @@ from kiln.clusters.models import Cluster, Node
 
 from . import rules
 from .engine import Engine
-from .line import Refused, Silent
+from .line import Refused, Silent, TlsLine, trust
+from .pki import Authority
 from .values import GROUP, NODE, ZONE, EngineInfo, Membership, Role
 
 #: The role of the groups that kiln's engine builds first.
@@ -110,3 +113,32 @@ class View:
         with contextlib.suppress(NoManager), self.manager():
             return True
         return False
+
+
+def authority_of(context: Context, cluster: Cluster) -> Authority:
+    """Return the certificate authority of a cluster.
+
+    :raises ClusterError: the cluster's key is not available.
+    """
+    return Authority(context.join_key(), cluster.id, cluster.created_at)
+
+
+def view_of(context: Context, cluster: Cluster, params: Params | None = None) -> View:
+    """Return the view of a cluster for one call; send no request."""
+    return View(context, cluster, params or _no_params, open_engine)
+
+
+def open_engine(context: Context, cluster: Cluster, node: Node) -> Engine:
+    """Return the client of a node's engine; send no request."""
+    tls = _trust(context.join_key(), cluster.id, cluster.created_at)
+    return Engine(TlsLine(node, tls), node.address or '')
+
+
+@functools.lru_cache(maxsize=256)
+def _trust(key: bytes, cluster_id: str, since: float) -> ssl.SSLContext:
+    # Reading keys takes longer than a request, and each request needs them.
+    return trust(Authority(key, cluster_id, since))
+
+
+def _no_params(context: Context, cluster: Cluster, node: Node) -> dict[str, object]:
+    raise AssertionError(f'this view has no parameters for {node.name}')
