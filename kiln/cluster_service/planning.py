@@ -21,7 +21,14 @@ from kiln.cluster_service.drivers import SiteDrivers
 from kiln.cluster_service.proposals import Proposal
 from kiln.clusters.exceptions import ClusterError, ClusterNotFound, InvalidCluster, Problem
 from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationKind
-from kiln.clusters.spec import ClusterSpec, ClusterTemplate, MachineSpec, NodeGroupSpec, effective
+from kiln.clusters.spec import (
+    ClusterSpec,
+    ClusterTemplate,
+    MachineSpec,
+    NodeGroupSpec,
+    effective,
+    given,
+)
 from kiln.db.store import Store
 from kiln.engine.nodes.join_key import known_key
 from kiln.engine.plan.changes import ClusterPlan, Shared
@@ -56,12 +63,7 @@ class Planning:
 
     @functools.singledispatchmethod
     def propose(self, request: requests.Request) -> Proposal:
-        """Return what a request would do; nothing is done.
-
-        :raises InvalidCluster: it is not valid, with a problem for each mistake.
-        :raises ClusterNotFound: a cluster, group, node or template does not exist.
-        :raises DriverSelectionError: no cluster driver can be chosen.
-        """
+        """Return what a request would do; nothing is done, and no backend has agreed to it."""
         raise TypeError(f'{request!r} is not a request')
 
     # ---- the desired state changes -----------------------------------------------
@@ -347,12 +349,8 @@ def _over(machine: MachineSpec, change: MachineSpec) -> MachineSpec:
 
 def _without(machine: MachineSpec, change: MachineSpec) -> MachineSpec:
     """Return a machine without the values that a change sets."""
-    said = {
-        field.name: None
-        for field in dataclasses.fields(change)
-        if field.name != 'parameters' and getattr(change, field.name) is not None
-    }
+    unset: dict[str, Any] = dict.fromkeys(name for name, _ in given(change))
     parameters = {
         name: value for name, value in machine.parameters.items() if name not in change.parameters
     }
-    return dataclasses.replace(machine, parameters=parameters, **said)
+    return dataclasses.replace(machine, parameters=parameters, **unset)

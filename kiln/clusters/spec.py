@@ -220,7 +220,7 @@ def effective(
     parameters: dict[str, Any] = {}
     origins: dict[str, Scope] = {}
     for scope, machine in scopes:
-        for name, value in _given(machine):
+        for name, value in given(machine):
             values[name], origins[name] = value, scope
         for name, value in machine.parameters.items():
             parameters[name], origins[f'parameters.{name}'] = value, scope
@@ -228,7 +228,8 @@ def effective(
     return Effective(machine=machine, origins=MappingProxyType(origins))
 
 
-def _given(machine: MachineSpec) -> Iterable[tuple[str, Any]]:
+def given(machine: MachineSpec) -> Iterable[tuple[str, Any]]:
+    """Yield the name and value of each field that a machine sets, except parameters."""
     for field in dataclasses.fields(machine):
         if field.name != 'parameters' and (value := getattr(machine, field.name)) is not None:
             yield field.name, value

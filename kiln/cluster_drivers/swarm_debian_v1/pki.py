@@ -49,7 +49,8 @@ class Authority:
     @functools.cached_property
     def certificate(self) -> bytes:
         """The CA certificate that the whole cluster trusts, in PEM."""
-        return _pem(self._root)
+        root = self._builder('authority', self._signer, authority=True)
+        return _pem(root.sign(self._signer, None))
 
     def for_node(self, node: Node) -> Papers:
         """Return the authority of one attempt of a node; the same for each call."""
@@ -81,10 +82,6 @@ class Authority:
     @functools.cached_property
     def _signer(self) -> Ed25519PrivateKey:
         return self._derived('authority')
-
-    @functools.cached_property
-    def _root(self) -> x509.Certificate:
-        return self._builder('authority', self._signer, authority=True).sign(self._signer, None)
 
     def _derived(self, purpose: str) -> Ed25519PrivateKey:
         info = f'kiln swarm\0{self._cluster_id}\0{purpose}'.encode()
