@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 from kiln.clock import Deadline
@@ -53,23 +52,23 @@ class Builder:
     def _build(
         self, request: BuildRequest, goal: BuildGoal, seconds: float | None, key: BuildKey
     ) -> Errand[str]:
-        stack = self.stack
-        send = functools.partial(
-            stack.executor.submit,
-            Call.BUILD,
-            request,
-            priority=goal.priority,
-            discards=goal.discards,
-            build_key=key,
-        )
+        executor = self.stack.executor
         if goal.until is Until.ACCEPTED:
-            return send(timeout_s=seconds)
-        seconds = seconds or stack.settings.effect_timeout_s
-        since = stack.watcher.before_build(fresh=request.fresh)
-        sent = send(timeout_s=seconds)
-        operation = self._operation(request.name, key, goal, stack.deadline(seconds))
-        flow = BuildFlow(stack, self.in_flight, operation, goal, since=since)
-        flow.start(sent)
+            return executor.submit(
+                Call.BUILD,
+                request,
+                timeout_s=seconds,
+                priority=goal.priority,
+                discards=goal.discards,
+                build_key=key,
+            )
+        deadline = executor.deadline(seconds or self.longest_s(goal))
+        operation = self._operation(request.name, key, goal, deadline)
+        since = self.stack.watcher.before_build(fresh=request.fresh)
+        flow = BuildFlow(self.stack, self.in_flight, operation, goal, since=since)
+        with beginning(operation):
+            executor.submit(Call.BUILD, request, operation=operation, accepted=flow.accepted)
+        flow.start()
         return operation
 
     def _discard(self, goal: BuildGoal, key: BuildKey, amphora_id: str) -> None:
@@ -82,13 +81,9 @@ class Builder:
         if goal.until is Until.ACCEPTED:
             executor.take_up(operation)
             return
-        assert operation.key is not None
-        assert operation.deadline is not None
-        sent = self._operation(operation.subject, operation.key, goal, operation.deadline)
         flow = BuildFlow(self.stack, self.in_flight, operation, goal)
-        with beginning(sent):
-            executor.take_up(sent)
-        flow.start(sent)
+        executor.take_up(operation, flow.accepted)
+        flow.start()
 
     def longest_s(self, goal: BuildGoal) -> float:
         """Return the default time limit of a build in seconds."""
@@ -99,4 +94,6 @@ class Builder:
     def _operation(
         self, name: str, key: BuildKey, goal: BuildGoal, deadline: Deadline
     ) -> Errand[str]:
-        return self.stack.operation(Call.BUILD.label, name, deadline, build_key=key, goal=goal)
+        return self.stack.operation(
+            Call.BUILD.label, name, deadline, build_key=key, goal=goal, priority=goal.priority
+        )

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 from kiln.compute.effect_errors import as_kind, left_alone, told, with_what_is_left
@@ -76,40 +76,34 @@ class InFlight:
 
 
 class EffectFlow:
-    """Waits until a change that the backend accepted has taken effect."""
+    """Waits until a change that the backend accepted has taken effect.
 
-    def __init__(self, stack: Stack, operation: Errand[Any]) -> None:
+    Created before the change is sent.
+    """
+
+    def __init__(self, stack: Stack, operation: Errand[Any], goal: Collection[State]) -> None:
         self._stack = stack
         self._operation = operation
+        self._goal = goal
+        self._was_well = _is_well(stack.watcher.latest(operation.subject))
         self._waiting: Waiter[Any] | None = None
         self._leaving: GoneWaiter | None = None
         self._again: Appointment | None = None
         self._repeated = False
 
-    def start(self, sent: Errand[Any], goal: Collection[State]) -> None:
-        """Wait for one of the states, once the backend has accepted what was sent."""
-        gone = State.DELETED in goal
-        self._operation.stands_on(sent)
-        self._operation.then(lambda _: self._stop(sent))
-        was_well = _is_well(self._stack.watcher.latest(self._operation.subject))
-
-        def agreed(sent: Errand[Any]) -> None:
-            if (error := sent.exception()) is not None:
-                self._operation.fail(error)
-                return
-            self._operation.enter(OperationState.WAITING)
-            self._operation.note('accepted')
-            watcher, subject = self._stack.watcher, self._operation.subject
-            deadline = self._operation.deadline
-            if gone:
-                self._leaving = watcher.watch_gone(subject, deadline=deadline, was_well=was_well)
-                self._waiting = self._leaving
-                self._repeat_later(self._stack.settings.delete_again_s)
-            else:
-                self._waiting = watcher.watch(subject, goal, deadline=deadline)
-            self._waiting.then(self._seen)
-
-        sent.then(agreed)
+    def accepted(self, operation: Errand[Any], _: object = None) -> None:
+        """Wait for one of the states of the goal."""
+        operation.enter(OperationState.WAITING)
+        operation.note('accepted')
+        watcher, subject, deadline = self._stack.watcher, operation.subject, operation.deadline
+        if State.DELETED in self._goal:
+            self._leaving = watcher.watch_gone(subject, deadline=deadline, was_well=self._was_well)
+            self._waiting = self._leaving
+            self._repeat_later(self._stack.settings.delete_again_s)
+        else:
+            self._waiting = watcher.watch(subject, self._goal, deadline=deadline)
+        self._waiting.then(self._seen)
+        operation.then(self._stop)
 
     def _repeat_later(self, seconds: float) -> None:
         self._again = self._stack.scheduler.call_later(seconds, lambda: self._repeat(seconds))
@@ -146,11 +140,9 @@ class EffectFlow:
         else:
             self._operation.fail(left_alone(error))
 
-    def _stop(self, sent: Errand[Any]) -> None:
-        if self._operation.cancelled():
-            sent.cancel()
-            if self._waiting is not None:
-                self._waiting.cancel()
+    def _stop(self, operation: Errand[Any]) -> None:
+        if operation.cancelled() and self._waiting is not None:
+            self._waiting.cancel()
 
 
 _ACTIVE = frozenset({State.ACTIVE})
@@ -182,7 +174,7 @@ class BuildFlow:
         self._deadline, self._key = operation.deadline, operation.key
         self._goal = goal
         self._since = since
-        self._sent: Errand[str] | None = None
+        self._accepted = False
         self._waiting: Waiter[ComputeStatus] | None = None
         # Set when the amphora is active and only its probe is missing.
         self._probing = False
@@ -190,37 +182,26 @@ class BuildFlow:
         self._concluded = False
         self._not_ready = ''
 
-    def start(self, sent: Errand[str]) -> None:
-        """Continue as soon as the backend has accepted."""
+    def start(self) -> None:
+        """Count the build, which was sent, until it has ended."""
         self._in_flight.add(self)
-        self._sent = sent
-        self._operation.stands_on(sent)
         self._operation.then(self._ended)
-        sent.then(self._agreed)
 
-    def _agreed(self, sent: Errand[str]) -> None:
-        if (error := sent.exception()) is not None:
-            # The executor removes whatever the lost call might have made.
-            self._operation.fail(error)
-            return
-        amphora_id = sent.result()
-        self._operation.amphora_id = amphora_id
-        # The longest wait begins. Release what is no longer needed, since ten thousand
-        # builds can wait here.
-        self._sent = None
-        if self._operation.done():
+    def accepted(self, operation: Errand[str], amphora_id: str) -> None:
+        """Continue to the goal. Until now the executor removes what a failed call made."""
+        operation.amphora_id = amphora_id
+        self._accepted = True
+        if not operation.enter(OperationState.WAITING):
             self._discard()
             return
-        self._operation.enter(OperationState.WAITING)
-        self._operation.stands_on(None)
-        self._operation.note('accepted', amphora_id)
+        operation.note('accepted', amphora_id)
         self._waiting = self._stack.watcher.watch(
             amphora_id,
             _ACTIVE,
             deadline=self._deadline,
             on_status=self._status,
             soonest_s=self._stack.driver.soonest_build_s,
-            since=None if self._since is None else self._since.sent(sent.began_at),
+            since=None if self._since is None else self._since.sent(operation.began_at),
             # Only a caller that passed on_status needs each step.
             brief=self._goal.on_status is None,
             fails_at_rest=True,
@@ -401,12 +382,9 @@ class BuildFlow:
         self._in_flight.drop(self)
         if not operation.cancelled() or self._concluded:
             return
-        sent, waiting = self._sent, self._waiting
-        if waiting is not None:
-            waiting.cancel()
-        # If the call cannot be cancelled, its result finds the operation done and
-        # discards the amphora; if it already has a result, the discard happens here.
-        if sent is None or (not sent.cancel() and sent.exception() is None):
+        if self._waiting is not None:
+            self._waiting.cancel()
+        if self._accepted:
             self._discard()
 
 
@@ -425,24 +403,19 @@ def _verdict(answer: object) -> bool:
     )
 
 
-def derived(
-    operation: Errand[Any], source: Errand[Any], convert: Callable[[Any], Any]
+def look_up(
+    stack: Stack, operation: Errand[Any], name: str | None, amphora_id: str | None
 ) -> Errand[Any]:
-    """Resolve an operation with another's result, converted; return it."""
+    """Find the one amphora with a name, an id, or both; return the operation."""
+    call, subject = stack.driver.look_up(name, amphora_id)
 
-    def done(source: Errand[Any]) -> None:
-        if (error := source.exception()) is not None:
-            operation.fail(error)
-            return
+    def found(operation: Errand[Any], answer: Any) -> None:
         try:
-            operation.resolve(convert(source.result()))
+            operation.resolve(stack.driver.choose(answer, name))
         except AmphoraComputeError as exc:
             operation.fail(exc)
 
-    operation.stands_on(source)
-    operation.then(lambda done: source.cancel() if done.cancelled() else None)
-    source.then(done)
-    return operation
+    return stack.executor.submit(call, subject, operation=operation, accepted=found)
 
 
 def watched(

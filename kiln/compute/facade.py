@@ -11,11 +11,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from kiln.compute.build import Builder
-from kiln.compute.effect import derived, watched
+from kiln.compute.effect import look_up, watched
 from kiln.compute.goals import BuildGoal, OnStatus, Until
 from kiln.compute.optional_calls import OptionalCalls, at_the_door
 from kiln.compute.recovery import WATCH, Recovery
-from kiln.compute.stack import Stack, StackSettings, assemble, check_listeners, check_parts
+from kiln.compute.stack import (
+    Stack,
+    StackSettings,
+    assemble,
+    beginning,
+    check_listeners,
+    check_parts,
+)
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
@@ -213,12 +220,13 @@ class Compute(OptionalCalls):
         timeout: float | None = None,
     ) -> Operation[Amphora]:
         """Find an amphora by name or by id; if both are given, both must match."""
-        driver = self._stack.driver
-        call, subject = driver.look_up(amphora_name, amphora_id)
-        found = self._submit(call, subject, timeout=timeout)
-        operation = self._stack.operation(call.label, subject, found.deadline)
+        stack = self._stack
+        call, subject = stack.driver.look_up(amphora_name, amphora_id)
+        deadline = stack.executor.deadline(validation.check_timeout(timeout))
+        operation = stack.operation(call.label, subject, deadline)
         operation.arguments = (amphora_name, amphora_id)
-        return derived(operation, found, lambda answer: driver.choose(answer, amphora_name))
+        with beginning(operation):
+            return look_up(stack, operation, amphora_name, amphora_id)
 
     @at_the_door
     def find_build(
@@ -263,8 +271,7 @@ class Compute(OptionalCalls):
         goals = validation.check_states(goal)
         if on_status is not None:
             validation.check_callable('on_status', on_status)
-        seconds = validation.check_timeout(timeout) or self._stack.settings.effect_timeout_s
-        operation = self._operation(WATCH, amphora_id, goals, seconds)
+        operation = self._waiting(WATCH, amphora_id, goals, timeout)
         return watched(self._stack, operation, goals, on_status)
 
     # ---- after a restart -------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from kiln.compute.effect import EffectFlow
 from kiln.compute.goals import StatesGoal
-from kiln.compute.stack import Stack
+from kiln.compute.stack import Stack, beginning
 from kiln.compute_drivers import arguments, validation
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import AmphoraComputeError
@@ -248,16 +248,29 @@ class OptionalCalls(abc.ABC):
         """Send a call, and with ``wait`` end when the backend shows its effect."""
         if not validation.check_flag('wait', wait):
             return self._submit(call, amphora_id, *args, timeout=timeout, priority=priority)
-        seconds = validation.check_timeout(timeout) or self._stack.settings.effect_timeout_s
-        sent = self._submit(call, amphora_id, *args, timeout=seconds, priority=priority)
-        operation = self._operation(call.label, sent.subject, goal, seconds)
-        operation.arguments = sent.arguments
-        EffectFlow(self._stack, operation).start(sent, goal)
-        return operation
+        stack = self._stack
+        args = arguments.checked(call, stack.driver.owner, amphora_id, *args)
+        operation = self._waiting(call.label, args[0], goal, timeout, priority)
+        flow = EffectFlow(stack, operation, goal)
+        with beginning(operation):
+            return stack.executor.submit(call, *args, operation=operation, accepted=flow.accepted)
 
-    def _operation(
-        self, kind: str, amphora_id: str, goal: Collection[State], seconds: float
+    def _waiting(
+        self,
+        kind: str,
+        amphora_id: str,
+        goal: Collection[State],
+        timeout: float | None,
+        priority: Priority = Priority.NORMAL,
     ) -> Errand[Any]:
-        stack, states = self._stack, StatesGoal(frozenset(goal))
-        deadline = stack.deadline(seconds)
-        return stack.operation(kind, amphora_id, deadline, amphora_id=amphora_id, goal=states)
+        """Return an operation that ends when the amphora is in a state of the goal."""
+        stack = self._stack
+        seconds = validation.check_timeout(timeout) or stack.settings.effect_timeout_s
+        return stack.operation(
+            kind,
+            amphora_id,
+            stack.executor.deadline(seconds),
+            amphora_id=amphora_id,
+            goal=StatesGoal(frozenset(goal)),
+            priority=priority,
+        )

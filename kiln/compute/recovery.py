@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kiln.compute.build import Builder
-from kiln.compute.effect import EffectFlow, derived, watched
+from kiln.compute.effect import EffectFlow, look_up, watched
 from kiln.compute.goals import BuildGoal, OnStatus, StatesGoal
 from kiln.compute.stack import beginning
 from kiln.compute_drivers import validation
@@ -120,16 +120,9 @@ class Recovery:
         else:
             self._renew(operation, self._stack.settings.executor.timeout_s)
             if _is_look_up(operation):
-                self._look_up(operation, *operation.arguments or ())
+                look_up(self._stack, operation, *operation.arguments or ())
             else:
                 self._stack.executor.take_up(operation)
-
-    def _look_up(self, operation: Errand[Any], name: str | None, amphora_id: str | None) -> None:
-        driver, deadline = self._stack.driver, operation.deadline
-        assert deadline is not None
-        call, subject = driver.look_up(name, amphora_id)
-        found = self._stack.executor.submit(call, subject, timeout_s=deadline.remaining_s())
-        derived(operation, found, lambda answer: driver.choose(answer, name))
 
     def _renew(self, operation: Errand[Any], seconds: float) -> None:
         """Renew a deadline that has passed."""
@@ -141,21 +134,12 @@ class Recovery:
         if operation.kind == WATCH:
             watched(self._stack, operation, goal.states, on_status)
             return
-        sent: Errand[Any] = Errand(
-            operation.kind,
-            backend=operation.backend,
-            subject=operation.subject,
-            deadline=operation.deadline,
-            clock=self._stack.clock,
-            priority=operation.priority,
-        )
-        sent.amphora_id, sent.arguments = operation.amphora_id, operation.arguments
+        flow = EffectFlow(self._stack, operation, goal.states)
         if any(event.name == 'accepted' for event in operation.events):
             # The backend has already accepted; some calls must not be sent twice.
-            sent.resolve(None)
+            flow.accepted(operation)
         else:
-            self._stack.executor.take_up(sent)
-        EffectFlow(self._stack, operation).start(sent, goal.states)
+            self._stack.executor.take_up(operation, flow.accepted)
 
 
 def _is_look_up(operation: Errand[Any]) -> bool:

@@ -20,7 +20,7 @@ from kiln.wrappers.observer import ObserverDriver
 from kiln.wrappers.operations.build_key import BuildKey
 from kiln.wrappers.operations.caller_threads import CallerThreads
 from kiln.wrappers.operations.errand import Errand
-from kiln.wrappers.operations.operation import Goal
+from kiln.wrappers.operations.operation import Goal, Priority
 from kiln.wrappers.operations.scheduler import Scheduler
 from kiln.wrappers.rate import RateDriver, RateSettings
 from kiln.wrappers.watcher.watcher import Watcher, WatcherSettings
@@ -98,6 +98,7 @@ class Stack:
         amphora_id: str | None = None,
         build_key: BuildKey | None = None,
         goal: Goal | None = None,
+        priority: Priority = Priority.NORMAL,
     ) -> Errand[Any]:
         """Return a new multi-step operation."""
         operation: Errand[Any] = Errand(
@@ -107,6 +108,7 @@ class Stack:
             deadline=deadline,
             clock=self.clock,
             build_key=build_key,
+            priority=priority,
             callers=self.callbacks,
         )
         operation.amphora_id, operation.goal = amphora_id, goal

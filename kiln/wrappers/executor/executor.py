@@ -34,7 +34,7 @@ from kiln.wrappers.executor.build_attempts import BuildPlan, DiscardPlan, TwinPl
 from kiln.wrappers.executor.per_key_queue import PerKeyQueue
 from kiln.wrappers.executor.resume import describe, plan_again, unknown
 from kiln.wrappers.executor.settings import ExecutorSettings
-from kiln.wrappers.executor.workers import Task, Workers
+from kiln.wrappers.executor.workers import Accepted, Task, Workers
 from kiln.wrappers.operations.build_key import BuildKey
 from kiln.wrappers.operations.caller_threads import CallerThreads
 from kiln.wrappers.operations.errand import Errand
@@ -115,14 +115,18 @@ class ExecutorDriver(DriverWrapper):
         discards: bool = True,
         once: bool = False,
         build_key: BuildKey | None = None,
+        operation: Errand[Any] | None = None,
+        accepted: Accepted | None = None,
     ) -> Errand[Any]:
-        """Send a call as soon as a thread is free; return at once.
+        """Send a call as soon as a thread is free; return its operation at once.
 
-        The operation ends by its deadline, whatever the backend does: ``timeout_s`` from
-        now, or the deadline of the enclosing scope. Without ``discards`` what a failed
-        build might have made is left for its caller to find. With ``once`` the first error
-        of a call is not followed by another attempt. ``build_key`` is the key of the
-        request, if a larger operation has it too.
+        The operation ends by its :meth:`deadline`, whatever the backend does. Without
+        ``discards`` what a failed build might have made is left for its caller to find.
+        With ``once`` the first error of a call is not followed by another attempt.
+        ``build_key`` is the key of the request, if a larger operation has it too.
+
+        If the answer is not the result of an ``operation``, ``accepted`` is called with
+        both on the worker, and the executor no longer works on the operation.
 
         :raises OperationRejected: the queue is full, or this is closed.
         :raises CircuitOpenError: the circuit of such calls is open.
@@ -132,19 +136,23 @@ class ExecutorDriver(DriverWrapper):
         refused = self.inner.refusal(call)
         if refused is not None and not isinstance(refused, RateLimited):
             raise refused
-        operation: Errand[Any] = Errand(
-            call.label,
-            backend=self.name,
-            deadline=self._deadline(timeout_s),
-            clock=self.clock,
-            build_key=build_key,
-            priority=priority,
-            callers=self._callers,
-        )
+        if operation is None:
+            operation = Errand(
+                call.label,
+                backend=self.name,
+                deadline=self.deadline(timeout_s),
+                clock=self.clock,
+                build_key=build_key,
+                priority=priority,
+                callers=self._callers,
+            )
         describe(operation, args)
+        plan: CallPlan
         if call is Call.BUILD:
-            return self._admit(BuildPlan(operation, args[0], self._backoff, discards=discards))
-        return self._admit(CallPlan(operation, call, args, self._backoff, once=once))
+            plan = BuildPlan(operation, args[0], self._backoff, discards=discards)
+        else:
+            plan = CallPlan(operation, call, args, self._backoff, once=once)
+        return self._admit(plan, accepted)
 
     def perform(self, call: Call, *args: Any) -> Any:
         """Make a call and wait for it, as a plain driver does."""
@@ -172,11 +180,11 @@ class ExecutorDriver(DriverWrapper):
         running = self._discards.get(build_key.text)
         return running or self._discard(build_key, amphora_id)
 
-    def take_up(self, operation: Errand[Any]) -> Errand[Any]:
+    def take_up(self, operation: Errand[Any], accepted: Accepted | None = None) -> Errand[Any]:
         """Resume an operation of another process, and return it.
 
         A build is looked up, never sent; a call that is safe to repeat is sent again; any
-        other call fails with an unknown outcome.
+        other call fails with an unknown outcome. ``accepted`` is that of :meth:`submit`.
 
         :raises OperationRejected: the queue is full, or this is closed.
         """
@@ -189,7 +197,7 @@ class ExecutorDriver(DriverWrapper):
         if isinstance(plan, BuildPlan):
             operation.then(functools.partial(self._called_off, plan))
         operation.enter(OperationState.WAITING)
-        return self._admit(plan)
+        return self._admit(plan, accepted)
 
     def close(self, wait_s: float = 10.0, *, inner: bool = True) -> None:
         """Stop: cancel waiting operations, wait ``wait_s`` for running ones; safe to repeat.
@@ -232,7 +240,8 @@ class ExecutorDriver(DriverWrapper):
 
     # ---- admission -------------------------------------------------------------
 
-    def _deadline(self, timeout_s: float | None) -> Deadline:
+    def deadline(self, timeout_s: float | None) -> Deadline:
+        """Return the earlier of ``timeout_s`` from now and the end of the enclosing scope."""
         outer = current_deadline()
         if timeout_s is None and outer is not None:
             return outer
@@ -241,8 +250,8 @@ class ExecutorDriver(DriverWrapper):
         )
         return outer if outer is not None and outer.at < own.at else own
 
-    def _admit(self, plan: CallPlan) -> Errand[Any]:
-        task = Task(plan)
+    def _admit(self, plan: CallPlan, accepted: Accepted | None) -> Errand[Any]:
+        task = Task(plan, self._release, accepted=accepted)
         with self._lock:
             if self._closed:
                 raise self._rejection(plan, 'kiln is closed')
@@ -261,7 +270,7 @@ class ExecutorDriver(DriverWrapper):
     def _watch_over(self, task: Task) -> None:
         """End a task at its deadline, and release it at its end."""
         task.expiry = self._scheduler.call_later(task.deadline.remaining_s(), task.expire)
-        task.operation.then(functools.partial(self._settled, task))
+        task.operation.then(task)
 
     def _rejection(self, plan: CallPlan, why: str) -> OperationRejected:
         return OperationRejected(
@@ -313,7 +322,11 @@ class ExecutorDriver(DriverWrapper):
         operation = task.operation
         match step:
             case Done(value):
-                operation.resolve(value)
+                if task.accepted is None:
+                    operation.resolve(value)
+                # If it was cancelled meanwhile, what it made is being removed.
+                elif self._release(task):
+                    task.accepted(operation, value)
             case Failed(error):
                 operation.fail(error)
             case Again(pause_s, why):
@@ -332,19 +345,25 @@ class ExecutorDriver(DriverWrapper):
 
     # ---- the end of a task ----------------------------------------------------------
 
-    def _settled(self, task: Task, _: Errand[Any]) -> None:
-        """Release a task whose operation has its outcome."""
+    def _release(self, task: Task) -> bool:
+        """Finish the work on a task; return False if it is finished already."""
         with self._lock:
+            if task.ended:
+                return False
             task.ended = True
             self._tasks.discard(task)
             busy = task.in_flight
         self._workers.withdraw(task)
         if task.expiry is not None:
             task.expiry.cancel()
+        if task.accepted is not None:
+            # An operation can wait for hours, and must not hold its request that long.
+            task.operation.forget(task)
         # A call in progress is handled when the backend returns.
         if not busy:
             self._conclude(task)
         self._changed()
+        return True
 
     def _call_off(self, task: Task) -> None:
         if self.keeps_builds:
@@ -362,7 +381,8 @@ class ExecutorDriver(DriverWrapper):
         plan, operation = task.plan, task.operation
         if plan.key is None:
             return
-        if plan.doubt and plan.discards and operation.exception() is not None:
+        failed = operation.done() and operation.exception() is not None
+        if failed and plan.doubt and plan.discards:
             assert operation.key is not None
             self._discard(operation.key, operation.amphora_id, after=task)
             return
@@ -403,7 +423,7 @@ class ExecutorDriver(DriverWrapper):
         grace_s = self.settings.cleanup_grace_s
         plan = DiscardPlan(operation, grace_s=grace_s, backoff=self._backoff)
         # Not in the context of the caller, whose own deadline might have passed.
-        task = Task(plan, contextvars.Context())
+        task = Task(plan, self._release, context=contextvars.Context())
         with self._lock:
             self._discards[key] = operation
             self._tasks.add(task)
@@ -430,7 +450,7 @@ class ExecutorDriver(DriverWrapper):
         plan = TwinPlan(
             self._cleanup('find_build', build_key), grace_s=grace_s, backoff=self._backoff
         )
-        task = Task(plan, contextvars.Context())
+        task = Task(plan, self._release, context=contextvars.Context())
         with self._lock:
             if self._closed:
                 return

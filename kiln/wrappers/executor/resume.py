@@ -26,7 +26,8 @@ def describe(operation: Errand[Any], args: tuple[Any, ...]) -> None:
         if operation.key is None:
             operation.key = BuildKey(subject.build_key, drawn=subject.fresh)
         return
-    operation.arguments = args
+    if operation.arguments is None:
+        operation.arguments = args
     if isinstance(subject, Resource):
         operation.subject = f'{subject.kind} {subject.id}'
     elif isinstance(subject, str):

@@ -19,10 +19,13 @@ from kiln.compute_drivers.calls import Traffic
 from kiln.wrappers.executor.attempts import CallPlan
 from kiln.wrappers.executor.queue import TrafficQueue
 from kiln.wrappers.executor.settings import ExecutorSettings
+from kiln.wrappers.operations.errand import Errand
 from kiln.wrappers.operations.scheduler import Appointment, Scheduler
 
 LOG = logging.getLogger(__name__)
 
+#: Called with an operation and the answer of its call, if the answer is not its result.
+Accepted = Callable[[Errand[Any], Any], None]
 #: Held during the import of futurist, and by a thread that forks: the child of a fork
 #: during an import would wait for the end of the import for ever.
 IMPORTING = threading.Lock()
@@ -32,13 +35,22 @@ class Task:
     """An operation with its plan, on its way through queue, threads and backend."""
 
     __slots__ = (
-        'context', 'deadline', 'ended', 'expiry', 'in_flight', 'operation', 'order',
-        'oslo_context', 'plan', 'queued',
+        '_release', 'accepted', 'context', 'deadline', 'ended', 'expiry', 'in_flight',
+        'operation', 'order', 'oslo_context', 'plan', 'queued',
     )  # fmt: skip
 
-    def __init__(self, plan: CallPlan, context: contextvars.Context | None = None) -> None:
+    def __init__(
+        self,
+        plan: CallPlan,
+        release: Callable[[Task], object],
+        *,
+        context: contextvars.Context | None = None,
+        accepted: Accepted | None = None,
+    ) -> None:
         assert plan.operation.deadline is not None
+        self._release = release
         self.plan = plan
+        self.accepted = accepted
         self.operation = plan.operation
         self.deadline = plan.operation.deadline
         # Its calls run in the context of the caller that submitted it, or in this context.
@@ -50,9 +62,13 @@ class Task:
         # Guarded by the workers' lock: True while it waits in the queue.
         self.queued = False
         # Guarded by the executor's lock: true while the backend has it, and once its
-        # operation has an outcome.
+        # operation has an outcome or continues without the executor.
         self.in_flight = False
         self.ended = False
+
+    def __call__(self, _: Errand[Any]) -> None:
+        """Release the task, as the callback of its operation."""
+        self._release(self)
 
     def expire(self) -> None:
         """Fail at the deadline, whatever the backend does."""

@@ -42,6 +42,8 @@ class Errand(Operation[T], metaclass=_CallersFace):
     then = Operation._then
     #: Call a caller's function, after earlier functions, on a callback thread.
     call_out = Operation._call_out
+    #: Drop a function that was passed to :meth:`then`.
+    forget = Operation._forget
 
     @property
     def key(self) -> BuildKey | None:

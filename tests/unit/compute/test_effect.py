@@ -185,12 +185,11 @@ class BuildTest(FacadeTest):
         )  # fmt: skip
         in_flight = InFlight('noop', Listener())
         flow = BuildFlow(stack, in_flight, operation, BuildGoal(Until.ACTIVE))
-        sent = Errand('build', backend='noop', build_key='k', clock=self.clock)
-        # Called before the flow's own callback, because another thread can be faster.
-        sent.add_done_callback(lambda _: operation.cancel())
-        flow.start(sent)
+        flow.start()
         self.assertEqual(1, in_flight.count)
-        sent.resolve(self.settle(self.compute.build(build_key='k')))
+        amphora_id = self.settle(self.compute.build(build_key='k'))
+        operation.cancel()
+        flow.accepted(operation, amphora_id)
         self.assertTrue(operation.cancelled())
         self.assertEqual(0, in_flight.count)
         self.nothing_left()

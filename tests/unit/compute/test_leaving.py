@@ -59,7 +59,7 @@ class Keeping(LeavingTest):
         self.cloud.faults.add(Fault(call='build', action='lose_answer'))
         self.cloud.faults.add(Fault(call='find_build', action='refuse'))
         operation = self.compute.build(build_key='k', until=Until.ACTIVE)
-        self.until(lambda: any(one.name == 'lost' for one in operation._call.events))
+        self.until(lambda: any(one.name == 'lost' for one in operation.events))
         self.compute.close(keep_builds=True)
         self.assertIs(operation.exception(0).outcome, Outcome.UNKNOWN)
         self.assertEqual(1, self.cloud.count())

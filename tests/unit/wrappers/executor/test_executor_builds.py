@@ -30,6 +30,51 @@ def hooks(stage):
     return [hook for hook, _ in stage.driver.sent]
 
 
+class Stages(StageCase):
+    """An operation whose call is only its first stage."""
+
+    def operation(self, stage):
+        deadline = Deadline.after(60, stage.clock)
+        return Errand('build', backend='east', clock=stage.clock, deadline=deadline)
+
+    def test_the_answer_is_handed_on_once_the_executor_has_let_the_operation_go(self):
+        stage, accepted = self.stage(), []
+
+        def continues(operation, answer):
+            accepted.append((operation, answer))
+
+        operation = self.operation(stage)
+        stage.executor.submit(Call.BUILD, request(), operation=operation, accepted=continues)
+        self.assertEqual([(operation, 'id-1')], accepted)
+        self.assertFalse(operation.done())
+        stage.clock.sleep(100)
+        stage.executor.close(0)
+        self.assertFalse(operation.done())
+        self.assertEqual(stage.driver.keys(), ['key-1'])
+
+    def test_an_operation_cancelled_during_its_call_is_not_continued_and_leaves_nothing(self):
+        stage, accepted = self.stage(threads=True), []
+        gate, inside = self.hung(stage, 'build')
+        operation = self.operation(stage)
+        stage.executor.submit(
+            Call.BUILD, request(), operation=operation, accepted=lambda *one: accepted.append(one)
+        )
+        self.arrive(inside)
+        operation.cancel()
+        gate.set()
+        stage.until(stage.idle)
+        self.assertEqual(([], []), (accepted, stage.driver.keys()))
+
+    def test_a_call_that_fails_ends_the_operation(self):
+        stage, accepted = self.stage(build=['quota']), []
+        operation = self.operation(stage)
+        stage.executor.submit(
+            Call.BUILD, request(), operation=operation, accepted=lambda *one: accepted.append(one)
+        )
+        self.assertIsInstance(operation.exception(0), QuotaExceeded)
+        self.assertEqual([], accepted)
+
+
 class Building(StageCase):
     def test_after_a_lost_answer_the_machine_is_looked_up_and_adopted(self):
         for word in ('lose', 'crash', 'exit'):
