@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 
 from kiln.clock import Deadline
-from kiln.compute.effect import BuildFlow, InFlight
+from kiln.compute.build import BuildFlow, InFlight
 from kiln.compute.facade import Compute
 from kiln.compute.goals import BuildGoal, Until
 from kiln.compute.stack import StackSettings
