@@ -131,7 +131,6 @@ class BuildPlan(CallPlan):
             self.operation.leave('kiln was closed')
 
     def leave(self) -> None:
-        """End because kiln closes, and leave the machine to the next build with its key."""
         self.discards = False
         self.call_off()
 

@@ -4,7 +4,7 @@ A futurist pool provides the threads (workers.py), and kiln itself chooses the n
 (queue.py). The *plan* of an operation decides what it sends, and whether it repeats
 (attempts.py, build_attempts.py). Nothing sleeps on a worker: a task that waits for its next
 attempt is held by the scheduler, and a task that waits for an earlier operation of its
-build key is held in the queue of that key (per_key_queue.py).
+build key is held in the queue of that key.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kiln.telemetry.events import Listener, guarded
 from kiln.wrappers.base import DriverWrapper
 from kiln.wrappers.executor.attempts import Again, Backoff, CallPlan, Done, Failed, Step
 from kiln.wrappers.executor.build_attempts import BuildPlan, DiscardPlan, TwinPlan
-from kiln.wrappers.executor.per_key_queue import PerKeyQueue
+from kiln.wrappers.executor.queue import PerKeyQueue
 from kiln.wrappers.executor.resume import describe, plan_again, unknown
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.executor.workers import Accepted, Task, Workers
@@ -155,7 +155,6 @@ class ExecutorDriver(DriverWrapper):
         return self._admit(plan, accepted)
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Make a call and wait for it, as a plain driver does."""
         if self._workers.here:
             # A worker that waits for another worker might wait for ever.
             return self.inner.perform(call, *args)

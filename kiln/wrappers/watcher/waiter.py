@@ -139,11 +139,9 @@ class GoneWaiter(Waiter[None]):
 
     @property
     def wanted(self) -> str:
-        """The awaited state: gone."""
         return 'gone'
 
     def vanish(self, now: float) -> None:
-        """Succeed, because the amphora is gone."""
         self.succeed(None)
 
     def _judge(self, status: ComputeStatus) -> None:
@@ -185,11 +183,9 @@ class StateWaiter(Waiter[ComputeStatus]):
 
     @property
     def wanted(self) -> str:
-        """The states of the goal, in words."""
         return ' or '.join(sorted(self._goal))
 
     def vanish(self, now: float) -> None:
-        """Fail, unless DELETED is one of the awaited states."""
         if State.DELETED in self._goal:
             self.succeed(
                 ComputeStatus(amphora_id=self.amphora_id, state=State.DELETED, observed_at=now)

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from kiln.compute_drivers.calls import Traffic
 from kiln.exceptions import ConfigurationError
-from kiln.wrappers.executor.per_key_queue import PerKeyQueue
-from kiln.wrappers.executor.queue import TrafficQueue
+from kiln.wrappers.executor.queue import PerKeyQueue, TrafficQueue
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.operations.operation import Priority
 

@@ -5,9 +5,8 @@ import unittest
 from kiln.exceptions import AmphoraComputeError
 from kiln.models import State
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers.watcher.active_poll import FULL_S, TROUBLE_S
 from kiln.wrappers.watcher.cursors import BuildCursor
-from kiln.wrappers.watcher.poll import FEW, Poll
+from kiln.wrappers.watcher.poll import FEW, FULL_S, TROUBLE_S, Poll
 from kiln.wrappers.watcher.waiter import GoneWaiter
 from kiln.wrappers.watcher.waiter_table import WaiterTable
 from tests.unit.wrappers.watcher.cursor_driver import CursorDriver, PlainDriver

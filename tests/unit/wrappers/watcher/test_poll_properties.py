@@ -8,9 +8,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from kiln.exceptions import AmphoraComputeError, ServiceUnavailable
 from kiln.models import State
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers.watcher.active_poll import FULL_S, TROUBLE_S
 from kiln.wrappers.watcher.cursors import BuildCursor
-from kiln.wrappers.watcher.poll import Poll
+from kiln.wrappers.watcher.poll import FULL_S, TROUBLE_S, Poll
 from kiln.wrappers.watcher.waiter import GoneWaiter
 from kiln.wrappers.watcher.waiter_table import WaiterTable
 from tests.examples import examples
