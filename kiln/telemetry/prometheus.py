@@ -106,7 +106,6 @@ class PrometheusListener(Listener):
         self._meters: dict[tuple[str, str], _CallMeters] = {}
 
     def call_finished(self, record: CallRecord) -> None:
-        """Count and time one call."""
         key = (record.backend, record.operation)
         # Two threads can both bind at first; they bind the same children.
         meters = self._meters.get(key) or self._bind(record)
@@ -117,22 +116,18 @@ class PrometheusListener(Listener):
             self._count_error(meters, record, record.error)
 
     def circuit_changed(self, backend: str, traffic: str, old: str, new: str) -> None:
-        """Set the state of a circuit."""
         value = _CIRCUIT_VALUES.get(new, _NOT_PASSABLE)
         self._families.circuit.labels(backend, traffic).set(value)
         self._families.transitions.labels(backend, traffic, new).inc()
 
     def queue_changed(self, backend: str, waiting: int, running: int) -> None:
-        """Set the numbers of waiting and running operations."""
         self._families.waiting.labels(backend).set(waiting)
         self._families.running.labels(backend).set(running)
 
     def builds_changed(self, backend: str, in_flight: int) -> None:
-        """Set the number of builds in flight."""
         self._families.builds.labels(backend).set(in_flight)
 
     def ticked(self, backend: str, watched: int, lag_s: float) -> None:
-        """Set the lag of the watcher and the number of watched instances."""
         self._families.watched.labels(backend).set(watched)
         self._families.lag.labels(backend).set(lag_s)
 

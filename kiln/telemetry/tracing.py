@@ -27,7 +27,6 @@ class TracingListener(Listener):
         self._tracer = trace.get_tracer('kiln', tracer_provider=provider)
 
     def call_started(self, record: CallRecord) -> None:
-        """Start the span and make it current in this thread."""
         attributes = {'kiln.backend': record.backend, 'kiln.traffic': record.traffic}
         if record.subject:
             attributes['kiln.subject'] = record.subject
@@ -38,7 +37,6 @@ class TracingListener(Listener):
         record.notes[_NOTE] = (span, token)
 
     def call_finished(self, record: CallRecord) -> None:
-        """End the span with the result of the call."""
         if _NOTE not in record.notes:
             # A listener is notified of the end even if its call_started failed.
             return

@@ -27,32 +27,25 @@ class DriverWrapper(AmphoraComputeDriver):
 
     @property
     def limits(self) -> Limits:
-        """Limits of the wrapped driver."""
         return self.inner.limits
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """Abilities of the wrapped driver."""
         return self.inner.abilities
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Pass a call on."""
         return self.inner.perform(call, *args)
 
     def cursor(self) -> str:
-        """Return the wrapped driver's cursor."""
         return self.inner.cursor()
 
     def refusal(self, call: Call) -> AmphoraComputeError | None:
-        """Return the error with which a lower layer would refuse the call now, or None."""
         return self.inner.refusal(call)
 
     def on_news(self, hurry: Callable[[], None]) -> None:
-        """Pass the callback on to the wrapped driver."""
         self.inner.on_news(hurry)
 
     def close(self) -> None:
-        """Close the wrapped driver."""
         self.inner.close()
 
     # The contract requires these four hooks of every driver. perform() reaches the hooks

@@ -19,7 +19,6 @@ class ObserverDriver(DriverWrapper):
         self._listener = listener
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Pass a call on, with notifications before and after it."""
         record = CallRecord(self.name, call.label, call.traffic.value, _subject(args))
         record.started_at = self.clock.time()
         self._listener.call_started(record)

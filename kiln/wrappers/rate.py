@@ -148,7 +148,6 @@ class RateDriver(DriverWrapper):
             return self._bucket.rate_per_s
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Pass a call on if a token is available."""
         if call.ability is not None and call.ability not in self.abilities:
             raise self._unsupported(call)
         with self._lock:
@@ -165,7 +164,6 @@ class RateDriver(DriverWrapper):
             raise
 
     def refusal(self, call: Call) -> AmphoraComputeError | None:
-        """Check the bucket and the layers below, without taking a token."""
         if call.ability is not None and call.ability not in self.abilities:
             return self._unsupported(call)
         with self._lock:

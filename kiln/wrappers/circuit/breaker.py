@@ -62,7 +62,6 @@ class BreakerDriver(DriverWrapper):
         self._circuit_of = {call: self.circuits[call.traffic] for call in Call}
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Pass a call on if its circuit admits it, and record the outcome."""
         if call.ability is not None and call.ability not in self.abilities:
             # Such a call proves nothing about the backend's health and needs no probe.
             raise self._unsupported(call)
@@ -82,14 +81,12 @@ class BreakerDriver(DriverWrapper):
         return result
 
     def refusal(self, call: Call) -> AmphoraComputeError | None:
-        """Return the refusal of the circuit or of a layer below; takes no probe."""
         if call.ability is not None and call.ability not in self.abilities:
             return self._unsupported(call)
         refused = self._circuit_of[call].refusal()
         return self._signed(refused, call) if refused else self.inner.refusal(call)
 
     def close(self) -> None:
-        """Close the wrapped driver, and the storages that the circuits share."""
         super().close()
         for storage in self._shared:
             storage.close()

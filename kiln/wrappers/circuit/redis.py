@@ -69,7 +69,6 @@ class RedisStorage(SharedStorage):
         self._in_trouble = False
 
     def exchange(self, known: str, offered: SharedPhase | None) -> SharedPhase | None:
-        """Return the shared record, after replacing the known record with the offered phase."""
         # The system clock, even if kiln's clock is virtual, because Redis is real.
         if time.monotonic() < self._pause_until:
             return None
