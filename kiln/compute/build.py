@@ -58,7 +58,7 @@ class Builder:
         key = BuildKey(request.build_key, drawn=request.fresh)
         if not placements:
             return self._build(request, goal, seconds, key)
-        deadline = self.stack.deadline(seconds or self.longest_s(goal))
+        deadline = self.stack.executor.deadline(seconds or self.longest_s(goal))
         operation = self._operation(request.name, key, goal, deadline)
         placed = PlacedBuild(
             operation,

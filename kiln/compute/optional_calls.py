@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import abc
 import functools
-import sys
-import types
+import inspect
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 from kiln.compute.effect import EffectFlow
 from kiln.compute.goals import StatesGoal
@@ -28,34 +27,21 @@ _KINDS = {'get_amphora': 'get', 'list_amphorae': 'list'}
 
 def at_the_door(method: Callable[P, T]) -> Callable[P, T]:
     """Add backend, operation and machine to each error that a call raises at once."""
-    # Computed in advance, because an open circuit can refuse thousands of calls.
-    code = cast(types.FunctionType, method).__code__
-    names = code.co_varnames[: code.co_argcount]
+    signature = inspect.signature(method)
     kind = _KINDS.get(method.__name__, method.__name__)
-    subjects = [
-        (name, names.index(name) if name in names else sys.maxsize)
-        for name in ('amphora_id', 'build_key')
-        if name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    ]
 
     @functools.wraps(method)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return method(*args, **kwargs)
         except AmphoraComputeError as exc:
-            if exc.backend is None:
-                exc.backend = cast(Any, args[0] if args else kwargs['self']).name
-            if exc.operation is None:
-                exc.operation = kind
-            for name, place in subjects:
-                value = args[place] if place < len(args) else kwargs.get(name)
+            given = signature.bind(*args, **kwargs).arguments
+            exc.name_missing(backend=given['self'].name, operation=kind)
+            for name in ('amphora_id', 'build_key'):
+                value = given.get(name)
                 # An invalid argument itself appears only in the message.
-                if (
-                    isinstance(value, str)
-                    and getattr(exc, name) is None
-                    and validation.is_text(value)
-                ):
-                    setattr(exc, name, value)
+                if isinstance(value, str) and validation.is_text(value):
+                    exc.name_missing(**{name: value})
             raise
 
     return checked

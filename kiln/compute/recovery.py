@@ -127,7 +127,7 @@ class Recovery:
     def _renew(self, operation: Errand[Any], seconds: float) -> None:
         """Renew a deadline that has passed."""
         if operation.deadline is None or operation.deadline.passed:
-            operation.deadline = self._stack.deadline(seconds)
+            operation.deadline = self._stack.executor.deadline(seconds)
 
     def _wait(self, operation: Errand[Any], goal: StatesGoal, on_status: OnStatus | None) -> None:
         operation.goal = goal

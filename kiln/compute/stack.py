@@ -85,10 +85,6 @@ class Stack:
         """Clock of all parts."""
         return self.driver.clock
 
-    def deadline(self, seconds: float) -> Deadline:
-        """Return the deadline in that many seconds."""
-        return Deadline.after(seconds, self.clock)
-
     def operation(
         self,
         kind: str,

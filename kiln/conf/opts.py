@@ -27,32 +27,19 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
         'noop': noop_opts,
         'nova': _nova_opts(),
     }
-    return [
-        (cfg.OptGroup(compute.GROUP, help='The whole site.'), copy.deepcopy(compute.SITE_OPTS)),
-        (
-            cfg.OptGroup(clusters.GROUP, help='Clusters, and the drivers that build them.'),
-            copy.deepcopy(clusters.OPTS),
-        ),
-        (cfg.OptGroup(db.GROUP, help='The database of clusters.'), copy.deepcopy(db.OPTS)),
-        (
-            cfg.OptGroup(
-                hooks.GROUP, help='Hooks called before and after actions on clusters and nodes.'
-            ),
-            copy.deepcopy(hooks.OPTS),
-        ),
-        (
-            cfg.OptGroup(images.GROUP, help='Node images and their builds.'),
-            copy.deepcopy(images.OPTS),
-        ),
-        *(
-            (
-                cfg.OptGroup(f'{compute.GROUP}:{name}', help=_GROUP_HELP.format(name=name)),
-                copy.deepcopy([*compute.BACKEND_OPTS, *opts]),
-            )
-            for name, opts in drivers.items()
-            if opts
-        ),
+    groups = [
+        (compute.GROUP, 'The whole site.', compute.SITE_OPTS),
+        (clusters.GROUP, 'Clusters, and the drivers that build them.', clusters.OPTS),
+        (db.GROUP, 'The database of clusters.', db.OPTS),
+        (hooks.GROUP, 'Hooks called before and after actions on clusters and nodes.', hooks.OPTS),
+        (images.GROUP, 'Node images and their builds.', images.OPTS),
     ]
+    groups += [
+        (f'{compute.GROUP}:{name}', _GROUP_HELP.format(name=name), [*compute.BACKEND_OPTS, *opts])
+        for name, opts in drivers.items()
+        if opts
+    ]
+    return [(cfg.OptGroup(name, help=text), copy.deepcopy(opts)) for name, text, opts in groups]
 
 
 def _nova_opts() -> Sequence[Any]:

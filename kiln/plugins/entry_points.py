@@ -8,16 +8,3 @@ import importlib.metadata
 def entry_points(namespace: str) -> list[importlib.metadata.EntryPoint]:
     """Return what installed packages offer under a namespace; nothing is imported."""
     return list(importlib.metadata.entry_points(group=namespace))
-
-
-def cluster_driver_entries() -> list[importlib.metadata.EntryPoint]:
-    """Return what installed packages offer as cluster drivers.
-
-    Not loaded by stevedore: two packages can offer two versions of one driver.
-    """
-    return entry_points('kiln.cluster_drivers')
-
-
-def hook_entries() -> list[importlib.metadata.EntryPoint]:
-    """Return what installed packages offer as hooks."""
-    return entry_points('kiln.hooks')

@@ -24,7 +24,7 @@ from kiln.cluster_drivers.selection.pins import PinState, check_pin
 from kiln.clusters.exceptions import ClusterDriverUnknown, ClusterDriverUnusable
 from kiln.clusters.models import DriverPin
 from kiln.exceptions import redact
-from kiln.plugins.entry_points import cluster_driver_entries
+from kiln.plugins.entry_points import entry_points
 from kiln.plugins.extras import NeededExtra, needed_extra
 
 LOG = logging.getLogger(__name__)
@@ -136,7 +136,9 @@ def discover(settings: DiscoverySettings) -> Catalogue:
     No driver is instantiated, and code is imported only where the files of a driver are
     incomplete. Repeatable: a later call finds drivers installed meanwhile.
     """
-    sources: list[DriverSource] = list(map(PackageSource, cluster_driver_entries()))
+    # Not loaded by stevedore: two packages can offer two versions of one driver.
+    entries = entry_points('kiln.cluster_drivers')
+    sources: list[DriverSource] = list(map(PackageSource, entries))
     sources += _directories(settings.driver_path)
     found = [_described(source) for source in sources]
     for unknown in settings.unknown_names(found):
