@@ -28,7 +28,6 @@ from kiln.exceptions import (
     Outcome,
 )
 from kiln.models import Amphora, BuildRequest, ComputeStatus, Placement, State
-from kiln.telemetry.events import Listener
 from kiln.wrappers.operations.build_key import BuildKey
 from kiln.wrappers.operations.errand import Errand
 from kiln.wrappers.operations.operation import Operation, OperationState
@@ -44,7 +43,31 @@ class Builder:
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
         self._full_places = FullPlaces(stack.clock)
-        self.in_flight = InFlight(stack.name, stack.listener)
+        # Builds that have not reached their goal.
+        self._flows: set[BuildFlow] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def in_flight(self) -> int:
+        """Number of builds that have not reached their goal."""
+        return len(self._flows)
+
+    def close(self) -> None:
+        """End the builds that wait only for their probe, because probes no longer run."""
+        with self._lock:
+            flows = list(self._flows)
+        for flow in flows:
+            flow.close()
+
+    def count(self, flow: BuildFlow, *, ended: bool) -> None:
+        """Count a build until it has ended, and report the number to listeners."""
+        with self._lock:
+            if ended:
+                self._flows.discard(flow)
+            else:
+                self._flows.add(flow)
+            count = len(self._flows)
+        self.stack.listener.builds_changed(self.stack.name, count)
 
     def build(
         self,
@@ -88,7 +111,7 @@ class Builder:
         deadline = executor.deadline(seconds or self.longest_s(goal))
         operation = self._operation(request.name, key, goal, deadline)
         since = self.stack.watcher.before_build(fresh=request.fresh)
-        flow = BuildFlow(self.stack, self.in_flight, operation, goal, since=since)
+        flow = BuildFlow(self, operation, goal, since=since)
         with beginning(operation):
             executor.submit(Call.BUILD, request, operation=operation, accepted=flow.accepted)
         flow.start()
@@ -104,7 +127,7 @@ class Builder:
         if goal.until is Until.ACCEPTED:
             executor.take_up(operation)
             return
-        flow = BuildFlow(self.stack, self.in_flight, operation, goal)
+        flow = BuildFlow(self, operation, goal)
         executor.take_up(operation, flow.accepted)
         flow.start()
 
@@ -122,48 +145,12 @@ class Builder:
         )
 
 
-class InFlight:
-    """Builds in flight; reports their number to listeners."""
-
-    def __init__(self, backend: str, listener: Listener) -> None:
-        self._backend, self._listener = backend, listener
-        self._flows: set[BuildFlow] = set()
-        self._lock = threading.Lock()
-
-    @property
-    def count(self) -> int:
-        """Number of builds that have not reached their goal."""
-        return len(self._flows)
-
-    def add(self, flow: BuildFlow) -> None:
-        """Add a build."""
-        with self._lock:
-            self._flows.add(flow)
-            count = len(self._flows)
-        self._listener.builds_changed(self._backend, count)
-
-    def drop(self, flow: BuildFlow) -> None:
-        """Remove a build that has ended."""
-        with self._lock:
-            self._flows.discard(flow)
-            count = len(self._flows)
-        self._listener.builds_changed(self._backend, count)
-
-    def close(self) -> None:
-        """End the builds that wait only for their probe, because probes no longer run."""
-        with self._lock:
-            flows = list(self._flows)
-        for flow in flows:
-            flow.close()
-
-
 class BuildFlow:
     """Takes a build from its acceptance to its goal, or removes what it made."""
 
     def __init__(
         self,
-        stack: Stack,
-        in_flight: InFlight,
+        builder: Builder,
         operation: Errand[str],
         goal: BuildGoal,
         *,
@@ -171,8 +158,8 @@ class BuildFlow:
     ) -> None:
         assert operation.deadline is not None
         assert operation.key is not None
-        self._stack = stack
-        self._in_flight = in_flight
+        self._builder = builder
+        self._stack = builder.stack
         self._operation = operation
         self._deadline, self._key = operation.deadline, operation.key
         self._goal = goal
@@ -187,7 +174,7 @@ class BuildFlow:
 
     def start(self) -> None:
         """Count the build, which was sent, until it has ended."""
-        self._in_flight.add(self)
+        self._builder.count(self, ended=False)
         self._operation.then(self._ended)
 
     def accepted(self, operation: Errand[str], amphora_id: str) -> None:
@@ -382,7 +369,7 @@ class BuildFlow:
         return self._stack.executor.discard_build(self._key, self._operation.amphora_id)
 
     def _ended(self, operation: Errand[str]) -> None:
-        self._in_flight.drop(self)
+        self._builder.count(self, ended=True)
         if not operation.cancelled() or self._concluded:
             return
         if self._waiting is not None:

@@ -321,7 +321,7 @@ class Compute(OptionalCalls):
     @property
     def builds_in_flight(self) -> int:
         """Number of builds that have not reached their goal."""
-        return self._builder.in_flight.count
+        return self._builder.in_flight
 
     @at_the_door
     def close(self, wait_s: float = 10.0, *, keep_builds: bool = False) -> None:
@@ -350,7 +350,7 @@ class Compute(OptionalCalls):
         if keep_builds:
             stack.executor.keeps_builds = True
         stack.watcher.close()
-        opened.in_flight.close()
+        opened.close()
         stack.close(wait_s)
 
     async def aclose(self, wait_s: float = 10.0, *, keep_builds: bool = False) -> None:

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 
 from kiln.clock import Deadline
-from kiln.compute.build import BuildFlow, InFlight
+from kiln.compute.build import Builder, BuildFlow
 from kiln.compute.facade import Compute
 from kiln.compute.goals import BuildGoal, Until
 from kiln.compute.stack import StackSettings
@@ -18,7 +18,6 @@ from kiln.exceptions import (
     OperationRejected,
     OperationTimeout,
 )
-from kiln.telemetry.events import Listener
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.operations.errand import Errand
 from kiln.wrappers.operations.operation import OperationState
@@ -178,18 +177,17 @@ class BuildTest(FacadeTest):
         self.assertEqual(0, self.compute.builds_in_flight)
 
     def test_a_build_cancelled_as_its_answer_arrives_leaves_nothing(self):
-        stack = self.compute._stack
         operation = Errand(
             'build', backend='noop', subject='web', build_key='k', clock=self.clock,
             deadline=Deadline.after(60, self.clock),
         )  # fmt: skip
-        in_flight = InFlight('noop', Listener())
-        flow = BuildFlow(stack, in_flight, operation, BuildGoal(Until.ACTIVE))
+        builder = Builder(self.compute._stack)
+        flow = BuildFlow(builder, operation, BuildGoal(Until.ACTIVE))
         flow.start()
-        self.assertEqual(1, in_flight.count)
+        self.assertEqual(1, builder.in_flight)
         amphora_id = self.settle(self.compute.build(build_key='k'))
         operation.cancel()
         flow.accepted(operation, amphora_id)
         self.assertTrue(operation.cancelled())
-        self.assertEqual(0, in_flight.count)
+        self.assertEqual(0, builder.in_flight)
         self.nothing_left()
