@@ -14,7 +14,7 @@ from kiln.compute.build import Builder
 from kiln.compute.effect import look_up, watched
 from kiln.compute.goals import BuildGoal, OnStatus, Until
 from kiln.compute.optional_calls import OptionalCalls, at_the_door
-from kiln.compute.recovery import WATCH, Recovery
+from kiln.compute.recovery import WATCH, take_up
 from kiln.compute.stack import (
     Stack,
     StackSettings,
@@ -298,7 +298,7 @@ class Compute(OptionalCalls):
         :raises InvalidRequest: not a record of an operation of this backend.
         :raises OperationRejected: the queue is full.
         """
-        return Recovery(self._builder).take_up(saved, probe=probe, on_status=on_status)
+        return take_up(self._builder, saved, probe=probe, on_status=on_status)
 
     # ---- circuits --------------------------------------------------------
 

@@ -9,8 +9,9 @@ from typing import Any
 from kiln.compute.build import Builder
 from kiln.compute.effect import EffectFlow, look_up, watched
 from kiln.compute.goals import BuildGoal, OnStatus, StatesGoal
-from kiln.compute.stack import beginning
+from kiln.compute.stack import Stack, beginning
 from kiln.compute_drivers import validation
+from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import Advice, AmphoraComputeError, InvalidRequest, Outcome, Verdict
 from kiln.wrappers.executor.resume import restored_arguments
@@ -61,85 +62,87 @@ _ERROR_CHOICES: Mapping[str, type[enum.Enum]] = {
 _CHOICES: Mapping[str, type[enum.Enum]] = {'state': OperationState, 'priority': Priority}
 
 
-class Recovery:
-    """Resumes operations of earlier processes on one backend."""
+def take_up(
+    builder: Builder,
+    saved: Mapping[str, Any],
+    *,
+    probe: Probe | None,
+    on_status: OnStatus | None,
+) -> Errand[Any]:
+    """Return the operation of a record, with its id, in progress again.
 
-    def __init__(self, builder: Builder) -> None:
-        self._stack = builder.stack
-        self._builder = builder
-
-    def take_up(
-        self, saved: Mapping[str, Any], *, probe: Probe | None, on_status: OnStatus | None
-    ) -> Errand[Any]:
-        """Return the operation of a record, with its id, in progress again.
-
-        :raises InvalidRequest: not a record of this backend.
-        :raises OperationRejected: the queue is full, or kiln is closed.
-        """
-        for name, function in (('probe', probe), ('on_status', on_status)):
-            if function is not None:
-                validation.check_callable(name, function)
-        record = checked(saved, backend=self._stack.name)
-        operation: Errand[Any] = Errand.from_dict(
-            record, clock=self._stack.clock, callers=self._stack.callbacks
-        )
-        if operation.done():
-            return operation
-        self._check_arguments(operation)
-        self._stack.take_in(operation)
-        with beginning(operation):
-            self._go_on(operation, record.get('goal'), probe, on_status)
+    :raises InvalidRequest: not a record of this backend.
+    :raises OperationRejected: the queue is full, or kiln is closed.
+    """
+    for name, function in (('probe', probe), ('on_status', on_status)):
+        if function is not None:
+            validation.check_callable(name, function)
+    stack = builder.stack
+    record = checked(saved, backend=stack.name)
+    operation: Errand[Any] = Errand.from_dict(record, clock=stack.clock, callers=stack.callbacks)
+    if operation.done():
         return operation
+    _check_arguments(operation, stack.driver)
+    stack.take_in(operation)
+    with beginning(operation):
+        _go_on(builder, operation, record.get('goal'), probe, on_status)
+    return operation
 
-    def _check_arguments(self, operation: Errand[Any]) -> None:
-        """Refuse what the public call of that kind refuses, before anything is sent."""
-        driver = self._stack.driver
-        if not _is_look_up(operation):
-            restored_arguments(operation, driver.owner)
-            return
-        try:
-            driver.look_up(*operation.arguments or ())
-        except InvalidRequest as exc:
-            raise _unusable(_said(exc)) from exc
 
-    def _go_on(
-        self,
-        operation: Errand[Any],
-        goal: Mapping[str, Any] | None,
-        probe: Probe | None,
-        on_status: OnStatus | None,
-    ) -> None:
-        operation.note('recovered')
-        if operation.kind == Call.BUILD.label:
-            operation.goal = build_goal = BuildGoal.from_dict(goal or {}, probe, on_status)
-            self._renew(operation, self._builder.longest_s(build_goal))
-            self._builder.take_up(operation, build_goal)
-        elif goal is not None or operation.kind == WATCH:
-            self._renew(operation, self._stack.settings.effect_timeout_s)
-            self._wait(operation, _states(goal or {}), on_status)
+def _check_arguments(operation: Errand[Any], driver: AmphoraComputeDriver) -> None:
+    """Refuse what the public call of that kind refuses, before anything is sent."""
+    if not _is_look_up(operation):
+        restored_arguments(operation, driver.owner)
+        return
+    try:
+        driver.look_up(*operation.arguments or ())
+    except InvalidRequest as exc:
+        raise _unusable(_said(exc)) from exc
+
+
+def _go_on(
+    builder: Builder,
+    operation: Errand[Any],
+    goal: Mapping[str, Any] | None,
+    probe: Probe | None,
+    on_status: OnStatus | None,
+) -> None:
+    stack = builder.stack
+    operation.note('recovered')
+    if operation.kind == Call.BUILD.label:
+        operation.goal = build_goal = BuildGoal.from_dict(goal or {}, probe, on_status)
+        _renew(stack, operation, builder.longest_s(build_goal))
+        builder.take_up(operation, build_goal)
+    elif goal is not None or operation.kind == WATCH:
+        _renew(stack, operation, stack.settings.effect_timeout_s)
+        _wait(stack, operation, _states(goal or {}), on_status)
+    else:
+        _renew(stack, operation, stack.settings.executor.timeout_s)
+        if _is_look_up(operation):
+            look_up(stack, operation, *operation.arguments or ())
         else:
-            self._renew(operation, self._stack.settings.executor.timeout_s)
-            if _is_look_up(operation):
-                look_up(self._stack, operation, *operation.arguments or ())
-            else:
-                self._stack.executor.take_up(operation)
+            stack.executor.take_up(operation)
 
-    def _renew(self, operation: Errand[Any], seconds: float) -> None:
-        """Renew a deadline that has passed."""
-        if operation.deadline is None or operation.deadline.passed:
-            operation.deadline = self._stack.executor.deadline(seconds)
 
-    def _wait(self, operation: Errand[Any], goal: StatesGoal, on_status: OnStatus | None) -> None:
-        operation.goal = goal
-        if operation.kind == WATCH:
-            watched(self._stack, operation, goal.states, on_status)
-            return
-        flow = EffectFlow(self._stack, operation, goal.states)
-        if any(event.name == 'accepted' for event in operation.events):
-            # The backend has already accepted; some calls must not be sent twice.
-            flow.accepted(operation)
-        else:
-            self._stack.executor.take_up(operation, flow.accepted)
+def _renew(stack: Stack, operation: Errand[Any], seconds: float) -> None:
+    """Renew a deadline that has passed."""
+    if operation.deadline is None or operation.deadline.passed:
+        operation.deadline = stack.executor.deadline(seconds)
+
+
+def _wait(
+    stack: Stack, operation: Errand[Any], goal: StatesGoal, on_status: OnStatus | None
+) -> None:
+    operation.goal = goal
+    if operation.kind == WATCH:
+        watched(stack, operation, goal.states, on_status)
+        return
+    flow = EffectFlow(stack, operation, goal.states)
+    if any(event.name == 'accepted' for event in operation.events):
+        # The backend has already accepted; some calls must not be sent twice.
+        flow.accepted(operation)
+    else:
+        stack.executor.take_up(operation, flow.accepted)
 
 
 def _is_look_up(operation: Errand[Any]) -> bool:
