@@ -19,7 +19,7 @@ from kiln.telemetry.events import Listener
 from kiln.wrappers.circuit.settings import CircuitSettings
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.rate import RateSettings
-from kiln.wrappers.watcher.watcher import WatcherSettings
+from kiln.wrappers.watcher.interval import WatcherSettings
 
 
 def open_compute(

@@ -23,7 +23,8 @@ from kiln.wrappers.operations.errand import Errand
 from kiln.wrappers.operations.operation import Goal, Priority
 from kiln.wrappers.operations.scheduler import Scheduler
 from kiln.wrappers.rate import RateDriver, RateSettings
-from kiln.wrappers.watcher.watcher import Watcher, WatcherSettings
+from kiln.wrappers.watcher.interval import WatcherSettings
+from kiln.wrappers.watcher.watcher import Watcher
 
 #: Minimum time for callbacks at the end, even if a hanging call took all of wait_s.
 _CALLBACKS_S = 1.0

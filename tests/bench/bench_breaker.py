@@ -14,7 +14,8 @@ from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Traffic
 from kiln.exceptions import CircuitOpenError, InstanceNotFoundError, ServiceTimeout
 from kiln.models import ComputeStatus, Limits, State
-from kiln.wrappers.circuit.breaker import BreakerDriver, CircuitSettings
+from kiln.wrappers.circuit.breaker import BreakerDriver
+from kiln.wrappers.circuit.settings import CircuitSettings
 from kiln.wrappers.rate import RateDriver, RateSettings
 
 ROUNDS, CALLS = 300, 200

@@ -15,10 +15,8 @@ from kiln.exceptions import AmphoraComputeError, CircuitOpenError
 from kiln.telemetry.events import Listener, guarded
 from kiln.wrappers.base import DriverWrapper
 from kiln.wrappers.circuit.circuit import Circuit
-from kiln.wrappers.circuit.settings import CircuitSettings, CircuitSnapshot
+from kiln.wrappers.circuit.settings import CircuitSettings
 from kiln.wrappers.circuit.shared import SharedStorage
-
-__all__ = ['BreakerDriver', 'Circuit', 'CircuitSettings', 'CircuitSnapshot']
 
 
 class BreakerDriver(DriverWrapper):

@@ -49,8 +49,9 @@ class BuildPlan(CallPlan):
         *,
         discards: bool = True,
     ) -> None:
-        assert operation.key is not None
-        self.key: str = operation.key.text
+        build_key = operation.key
+        assert build_key is not None
+        self.key: str = build_key.text
         super().__init__(operation, Call.FIND_BUILD, (self.key,), backoff)
         if request is not None:
             self.call, self.args = Call.BUILD, (request,)

@@ -29,23 +29,17 @@ class WatcherSettings:
     max_interval_s: float = 30.0
     #: Share by which each interval varies, so that processes spread out.
     jitter: float = 0.1
-    #: Age from which a status is marked stale; None stands for twice the longest interval.
-    stale_after_s: float | None = None
     #: Between two polls of every amphora by its id, regardless of the changes that the
     #: backend reports.
     full_sweep_s: float = 300.0
 
     def __post_init__(self) -> None:
-        longest_s = self.max_interval_s * (1 + self.jitter)
         rules = {
             'interval_s must be above 0': self.interval_s > 0,
             'max_interval_s must be finite and at least interval_s': (
                 self.interval_s <= self.max_interval_s < math.inf
             ),
             'jitter must be from 0 to 0.5': 0 <= self.jitter <= 0.5,
-            f'stale_after_s must be above the longest interval, {longest_s:g}': (
-                self.stale_after_s is None or self.stale_after_s > longest_s
-            ),
             'full_sweep_s must be above 0': self.full_sweep_s > 0,
         }
         if broken := [rule for rule, kept in rules.items() if not kept]:
@@ -54,7 +48,7 @@ class WatcherSettings:
     @property
     def oldest_s(self) -> float:
         """Age from which a status is stale."""
-        return 2 * self.max_interval_s if self.stale_after_s is None else self.stale_after_s
+        return 2 * self.max_interval_s
 
 
 class PollInterval:

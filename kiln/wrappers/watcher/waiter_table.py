@@ -28,14 +28,12 @@ class Sighting(NamedTuple):
     at: float
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class _Watched:
     """An amphora with waiters."""
 
-    __slots__ = ('sighting', 'waiters')
-
-    def __init__(self, sighting: Sighting | None) -> None:
-        self.sighting = sighting
-        self.waiters: list[Waiter[Any]] = []
+    sighting: Sighting | None
+    waiters: list[Waiter[Any]] = dataclasses.field(default_factory=list)
 
 
 class WaiterTable:

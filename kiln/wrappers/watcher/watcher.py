@@ -25,8 +25,6 @@ from kiln.wrappers.watcher.poll import Poll
 from kiln.wrappers.watcher.waiter import GoneWaiter, OnStatus, StateWaiter, Waiter
 from kiln.wrappers.watcher.waiter_table import WaiterTable
 
-__all__ = ['Watcher', 'WatcherSettings']
-
 LOG = logging.getLogger(__name__)
 
 #: Seconds until the thread ends if nothing waits.

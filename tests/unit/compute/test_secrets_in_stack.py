@@ -9,7 +9,7 @@ from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Action, Fault
 from kiln.exceptions import KilnError
-from kiln.wrappers.circuit.breaker import CircuitSettings
+from kiln.wrappers.circuit.settings import CircuitSettings
 from tests.self_moving_clock import MovingTime
 from tests.unit.memory_driver import MemoryDriver
 from tests.unit.test_secrets import CARRIERS, WHOLE, Ears, quoting

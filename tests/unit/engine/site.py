@@ -29,7 +29,7 @@ from kiln.engine.conductor import Conductor
 from kiln.engine.context import Backends, EngineSettings, Parts
 from kiln.hooks.registry import Hooks
 from kiln.wrappers.executor.settings import ExecutorSettings
-from kiln.wrappers.watcher.watcher import WatcherSettings
+from kiln.wrappers.watcher.interval import WatcherSettings
 from tests.self_moving_clock import MovingTime
 from tests.unit.db.case import open_new_store
 

@@ -28,7 +28,7 @@ from kiln.models import Amphora
 from kiln.testing.clusters.subjects import find_driver
 from kiln.wrappers.circuit.settings import CircuitSettings
 from kiln.wrappers.executor.settings import ExecutorSettings
-from kiln.wrappers.watcher.watcher import WatcherSettings
+from kiln.wrappers.watcher.interval import WatcherSettings
 
 #: Fast, so that tests are short; slow enough that one step is under way
 #: while the next is written.

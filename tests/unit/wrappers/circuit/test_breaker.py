@@ -18,7 +18,8 @@ from kiln.exceptions import (
 from kiln.models import ComputeStatus, Limits, State
 from kiln.telemetry.events import Listener
 from kiln.testing.clock import VirtualClock
-from kiln.wrappers.circuit.breaker import BreakerDriver, CircuitSettings
+from kiln.wrappers.circuit.breaker import BreakerDriver
+from kiln.wrappers.circuit.settings import CircuitSettings
 from kiln.wrappers.rate import RateDriver, RateSettings
 
 SETTINGS = CircuitSettings(minimum_calls=3, open_s=30, open_jitter=0)

@@ -14,16 +14,14 @@ class SettingsTest(unittest.TestCase):
             'max_interval_s must': {'interval_s': 5, 'max_interval_s': 4},
             'finite': {'max_interval_s': float('inf')},
             'jitter must': {'jitter': 0.6},
-            'longest interval, 33': {'stale_after_s': 33.0},
             'full_sweep_s must': {'full_sweep_s': 0},
         }
         for text, values in wrong.items():
             with self.subTest(values), self.assertRaisesRegex(ConfigurationError, text):
                 WatcherSettings(**values)
 
-    def test_statuses_are_stale_at_twice_the_longest_interval_by_default(self):
+    def test_statuses_are_stale_at_twice_the_longest_interval(self):
         self.assertEqual(240, WatcherSettings(max_interval_s=120).oldest_s)
-        self.assertEqual(50, WatcherSettings(stale_after_s=50).oldest_s)
 
 
 class PaceTest(unittest.TestCase):

@@ -6,7 +6,8 @@ from kiln.clock import Deadline
 from kiln.models import State
 from kiln.telemetry.events import Listener
 from kiln.wrappers.operations.scheduler import Scheduler
-from kiln.wrappers.watcher.watcher import Watcher, WatcherSettings
+from kiln.wrappers.watcher.interval import WatcherSettings
+from kiln.wrappers.watcher.watcher import Watcher
 from tests.self_moving_clock import MovingTime
 from tests.unit.wrappers.watcher.cursor_driver import CursorDriver
 
