@@ -5,7 +5,7 @@ import unittest
 from kiln.testing.clusters import run_cluster_conformance
 from kiln.testing.clusters.behaviours.answers import Answers
 from kiln.testing.conformance import BehaviourOutcome
-from kiln.testing.conformance.report.showing import show
+from kiln.testing.runner import show
 from tests.conformance import cluster_animals as animals
 from tests.unit.foreign_driver import Foreign
 
@@ -43,7 +43,7 @@ class Zoo(unittest.TestCase):
             driver = f'{animals.__name__}:Patient'
             soon_s = animals.PATIENCE_S
 
-        result = show(Judged('test_readiness_of_a_node_is_reported_soon'), 'Answers', 'x')
+        result = show(Judged('test_readiness_of_a_node_is_reported_soon'), 'Answers')
         self.assertIs(BehaviourOutcome.FAILED, result.outcome)
         self.assertIn('poll once, never wait', result.reason)
 

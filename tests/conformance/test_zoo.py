@@ -11,7 +11,7 @@ import unittest
 
 from kiln.compute.facade import Compute
 from kiln.testing.conformance import BehaviourOutcome, run_conformance
-from kiln.testing.conformance.report.run import behaviours
+from kiln.testing.conformance.suite import behaviours
 from tests.conformance.zoo import ZOO
 from tests.conformance.zoo.species import NoopAnimal
 

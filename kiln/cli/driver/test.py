@@ -134,7 +134,7 @@ class Test(KilnCommand):
     def _compute(self, args: argparse.Namespace, progress: Progress) -> ConformanceReport:
         # Imported here, because only developers need the kit.
         from kiln.testing.conformance import run_conformance
-        from kiln.testing.conformance.report.run import behaviours
+        from kiln.testing.conformance.suite import behaviours
 
         _check_selection(args, any(behaviours(args.select)))
 
@@ -154,7 +154,7 @@ class Test(KilnCommand):
         )
 
     def _cluster(self, args: argparse.Namespace, progress: Progress) -> ConformanceReport:
-        from kiln.testing.clusters.run import behaviours, run_cluster_conformance
+        from kiln.testing.clusters.suite import behaviours, run_cluster_conformance
 
         _check_selection(args, any(behaviours(args.select)))
         return run_cluster_conformance(

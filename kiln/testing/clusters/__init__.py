@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kiln.testing.clusters.behaviours.crashes import CrashConformance
-    from kiln.testing.clusters.run import run_cluster_conformance
     from kiln.testing.clusters.simulation.site import Site
     from kiln.testing.clusters.subjects import find_driver
-    from kiln.testing.clusters.suite import ClusterDriverConformance
+    from kiln.testing.clusters.suite import ClusterDriverConformance, run_cluster_conformance
 
 __all__ = [
     'ClusterDriverConformance',
@@ -35,7 +34,7 @@ _HOMES = {
     'CrashConformance': 'behaviours.crashes',
     'Site': 'simulation.site',
     'find_driver': 'subjects',
-    'run_cluster_conformance': 'run',
+    'run_cluster_conformance': 'suite',
 }
 
 

@@ -1,11 +1,58 @@
-"""Conformance suite of cluster drivers, without the crash tests."""
+"""Conformance suite of cluster drivers, and its runner that returns a report."""
 
 from __future__ import annotations
 
+import unittest
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from kiln.clusters.models import OperationKind
 from kiln.testing.clusters.behaviours.answers import Answers
+from kiln.testing.clusters.behaviours.crashes import CrashConformance
 from kiln.testing.clusters.behaviours.declaration import Declaration
 from kiln.testing.clusters.behaviours.life import Life
+from kiln.testing.clusters.fixture import ClusterFixture
+from kiln.testing.clusters.subjects import find_driver
+from kiln.testing.report import ConformanceReport
+from kiln.testing.runner import Behaviour, Progress, run, selected
 
 
 class ClusterDriverConformance(Declaration, Answers, Life):
-    """Every promise of a cluster driver; see the package."""
+    """Every promise of a cluster driver; without the crash tests."""
+
+
+def run_cluster_conformance(
+    driver: str,
+    *,
+    select: Iterable[str] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    crashes: int | None = None,
+    thorough: bool = False,
+    progress: Progress | None = None,
+) -> ConformanceReport:
+    """Judge a cluster driver by every behaviour of the kit, or by those selected.
+
+    :param driver: A directory, ``module:Class``, or the name of an installed driver.
+    :param select: Names or subjects of behaviours, with wildcards.
+    :param parameters: Values of parameters that need more than a value of their type.
+    :param crashes: Number of processes killed at random; None uses the default, a few.
+    :param thorough: Kill at each commit of each operation, not at some of them.
+    :param progress: Called with the result of each behaviour as it ends.
+    :raises ClusterError: the driver does not exist, or its files are wrong.
+    """
+    driver_class = find_driver(driver)
+    attributes: dict[str, Any] = {
+        'driver': driver,
+        'parameters': parameters or {},
+        'exhaustive': frozenset(OperationKind if thorough else ()),
+    }
+    if crashes is not None:
+        attributes['crashes'] = crashes
+    given: Any = type('Given', (ClusterFixture, unittest.TestCase), attributes)
+    results = run(given, behaviours(select), progress)
+    return ConformanceReport(driver=driver_class.name, results=results)
+
+
+def behaviours(select: Iterable[str] | None = None) -> Iterator[Behaviour]:
+    """Yield each behaviour, or those selected, in the order of the kit."""
+    return selected((*ClusterDriverConformance.__bases__, *CrashConformance.__bases__), select)

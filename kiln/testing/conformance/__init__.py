@@ -14,13 +14,8 @@ returns a report.
 
 from kiln.compute_drivers.authoring.bench import Bench, CannotBeShown, Faults
 from kiln.testing.conformance.behaviours.faults import FaultConformance
-from kiln.testing.conformance.report.report import (
-    BehaviourOutcome,
-    BehaviourResult,
-    ConformanceReport,
-)
-from kiln.testing.conformance.report.run import run_conformance
-from kiln.testing.conformance.suite import ComputeDriverConformance
+from kiln.testing.conformance.suite import ComputeDriverConformance, run_conformance
+from kiln.testing.report import BehaviourOutcome, BehaviourResult, ConformanceReport
 
 __all__ = [
     'BehaviourOutcome',

@@ -1,13 +1,24 @@
-"""Conformance suite of compute drivers, without the fault behaviours."""
+"""Conformance suite of compute drivers, and its runner that returns a report."""
 
 from __future__ import annotations
 
+import contextlib
+import unittest
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kiln.clock import Clock
+from kiln.compute.facade import Compute
+from kiln.compute_drivers.authoring.bench import Faults, bench_of
+from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.testing.conformance.behaviours.abilities import Abilities
 from kiln.testing.conformance.behaviours.arguments import Arguments
 from kiln.testing.conformance.behaviours.building import Building
 from kiln.testing.conformance.behaviours.deleting import Deleting
 from kiln.testing.conformance.behaviours.errors import Errors
 from kiln.testing.conformance.behaviours.execution import Execution
+from kiln.testing.conformance.behaviours.faults import FaultConformance
 from kiln.testing.conformance.behaviours.files import Files
 from kiln.testing.conformance.behaviours.finding import Finding
 from kiln.testing.conformance.behaviours.groups import Groups
@@ -19,6 +30,14 @@ from kiln.testing.conformance.behaviours.states import States
 from kiln.testing.conformance.behaviours.threads import Threads
 from kiln.testing.conformance.behaviours.values import Values
 from kiln.testing.conformance.behaviours.watching import Watching
+from kiln.testing.conformance.fixture import ConformanceFixture
+from kiln.testing.conformance.sweep import remains, sweep
+from kiln.testing.report import ConformanceReport
+from kiln.testing.runner import Behaviour, Progress, run, selected
+
+MakeDriver = Callable[[], AmphoraComputeDriver]
+MakeCompute = Callable[[AmphoraComputeDriver], Compute]
+MakeFaults = Callable[[AmphoraComputeDriver], Faults]
 
 
 class ComputeDriverConformance(
@@ -45,3 +64,65 @@ class ComputeDriverConformance(
     An ability or an option that the driver lacks is not skipped: the suite
     checks that it is refused.
     """
+
+
+def run_conformance(
+    make_driver: MakeDriver,
+    *,
+    faults: MakeFaults | None = None,
+    guards: MakeCompute = Compute,
+    clock: Clock | None = None,
+    select: Iterable[str] | None = None,
+    build_arguments: Mapping[str, Any] | None = None,
+    port_ids: Sequence[str] = (),
+    network_ids: Sequence[str] = (),
+    timeout_s: float = ConformanceFixture.timeout_s,
+    progress: Progress | None = None,
+) -> ConformanceReport:
+    """Judge a driver by every behaviour of the kit, or by those selected.
+
+    ``make_driver`` is called for each behaviour. The backend can be live: the names and
+    keys of all instances of a run have one prefix, only these instances are touched,
+    and they are deleted even if the run fails. Arguments, ports, networks and
+    ``faults`` (which make the backend of a driver fail) default to the driver's
+    bench. ``guards`` puts a driver behind its guards, to test what is promised of
+    builds there. ``select`` has names or subjects, with wildcards; ``progress`` is
+    called with the result of each behaviour as it ends.
+
+    :raises DriverLoadError: the driver names a bench that cannot be imported.
+    """
+
+    class Given(ConformanceFixture, unittest.TestCase):
+        def make_driver(self) -> AmphoraComputeDriver:
+            return make_driver()
+
+        def make_compute(self, driver: AmphoraComputeDriver) -> Compute:
+            return guards(driver)
+
+        def make_faults(self, driver: AmphoraComputeDriver) -> Faults:
+            return self.bench if faults is None else faults(driver)
+
+    Given.prefix = f'kit-{uuid.uuid4().hex[:8]}'
+    Given.clock = clock
+    Given.timeout_s = timeout_s
+    Given.build_arguments = build_arguments or {}
+    Given.port_ids, Given.network_ids = port_ids, network_ids
+
+    with contextlib.closing(make_driver()) as driver:
+        # A missing bench is reported once, not by each behaviour.
+        bench_of(driver)
+    try:
+        results = run(Given, behaviours(select), progress)
+    except BaseException:
+        # Interrupted: send the deletes, but do not wait for them.
+        with contextlib.closing(make_driver()) as driver:
+            sweep(driver, Given.prefix)
+        raise
+    with contextlib.closing(make_driver()) as driver:
+        left = remains(driver, Given.prefix, clock or driver.clock, timeout_s)
+        return ConformanceReport(driver=driver.name, results=results, left_behind=left)
+
+
+def behaviours(select: Iterable[str] | None = None) -> Iterator[Behaviour]:
+    """Yield each behaviour, or those selected, in the order of the kit."""
+    return selected((*ComputeDriverConformance.__bases__, FaultConformance), select)

@@ -9,7 +9,7 @@ from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.testing.clusters import CrashConformance, Site, run_cluster_conformance
 from kiln.testing.clusters.simulation.site import STACK
 from kiln.testing.conformance import BehaviourOutcome
-from kiln.testing.conformance.report.showing import show
+from kiln.testing.runner import show
 from tests.conformance import cluster_animals as animals
 from tests.conformance.test_clusters import BRIEF
 
@@ -49,7 +49,7 @@ class Matrix(unittest.TestCase):
 
         case = Crashes('test_a_creation_killed_at_any_commit_ends_as_if_undisturbed')
         try:
-            result = show(case, 'Crashes', 'x')
+            result = show(case, 'Crashes')
         finally:
             Crashes.doClassCleanups()
         self.assertIs(BehaviourOutcome.FAILED, result.outcome)

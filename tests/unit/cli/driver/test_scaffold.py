@@ -13,7 +13,7 @@ from kiln.compute.loading import contract_violations
 from kiln.exceptions import InvalidRequest
 from kiln.models import AmphoraType
 from kiln.testing.conformance import BehaviourOutcome, ComputeDriverConformance, FaultConformance
-from kiln.testing.conformance.report.showing import show
+from kiln.testing.runner import show
 from tests.unit.cli.driver.generated_package import importable, module_at
 
 #: A name of the maximum length, in the maximum number of words.
@@ -146,7 +146,7 @@ class GeneratedPackageTest(unittest.TestCase):
         # As its settings have it.
         with warnings.catch_warnings():
             warnings.simplefilter('error')
-            shown = [show(case, 'generated', case._testMethodName) for case in cases]
+            shown = [show(case, 'generated') for case in cases]
         failed = [(one.name, one.reason) for one in shown if one.outcome == 'failed']
         self.assertEqual([], failed)
         return [one.outcome for one in shown]

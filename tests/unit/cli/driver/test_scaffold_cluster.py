@@ -11,7 +11,7 @@ from kiln.cluster_drivers.discovery.lint import mistakes_in
 from kiln.exceptions import InvalidRequest
 from kiln.testing.clusters import ClusterDriverConformance, CrashConformance
 from kiln.testing.conformance import BehaviourOutcome
-from kiln.testing.conformance.report.showing import show
+from kiln.testing.runner import show
 from tests.unit.cli.driver.generated_package import importable, module_at
 from tests.unit.cli.driver.test_scaffold import LONGEST
 
@@ -101,7 +101,7 @@ KIT = {
 
 def _test_of(name):
     def test(self):
-        result = show(self.module.Conformance(name), 'generated', name)
+        result = show(self.module.Conformance(name), 'generated')
         self.assertIs(BehaviourOutcome.PASSED, result.outcome, result.reason)
 
     test.__name__ = f'test_of_a_package_{name.removeprefix("test_")}'

@@ -1,1 +1,0 @@
-"""Runner of the kit without a test runner, and its report."""

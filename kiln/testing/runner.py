@@ -1,0 +1,104 @@
+"""Runner of behaviours without a test runner, for both kits."""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+import time
+import unittest
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any
+
+from kiln.testing.report import BehaviourOutcome, BehaviourResult
+
+#: Called with the result of each behaviour as it ends.
+Progress = Callable[[BehaviourResult], None]
+#: The class of a behaviour, its subject, and the name of its method.
+Behaviour = tuple[type, str, str]
+
+
+def selected(suites: Iterable[type], select: Iterable[str] | None) -> Iterator[Behaviour]:
+    """Yield the selected behaviours, in the order of the kit.
+
+    ``select`` has names or subjects, with wildcards; None selects all.
+    """
+    wanted = ['*'] if select is None else list(select)
+    for suite in suites:
+        subject = (suite.__doc__ or '').partition('.')[0]
+        for name in vars(suite):
+            known_as = (subject, subject.lower(), name)
+            fits = (fnmatch.fnmatchcase(one, pattern) for one in known_as for pattern in wanted)
+            if name.startswith('test_') and any(fits):
+                yield suite, subject, name
+
+
+def run(
+    given: type[unittest.TestCase], behaviours: Iterable[Behaviour], progress: Progress | None
+) -> tuple[BehaviourResult, ...]:
+    """Run behaviours; ``given`` is the filled-in fixture of the kit."""
+    results = []
+    for (suite, subject), group in itertools.groupby(behaviours, lambda one: one[:2]):
+        judged: Any = type(subject, (given, suite), {})
+        try:
+            for _, _, name in group:
+                result = show(judged(name), subject)
+                results.append(result)
+                if progress is not None:
+                    progress(result)
+        finally:
+            judged.doClassCleanups()
+    return tuple(results)
+
+
+def show(case: unittest.TestCase, subject: str) -> BehaviourResult:
+    """Run one behaviour, and return its result."""
+    name = case.id().rpartition('.')[2]
+    verdict = _Verdict()
+    started = time.monotonic()
+    try:
+        case.run(verdict)
+    except BaseException:
+        # Ctrl-C skips the cleanups of the test case.
+        case.doCleanups()
+        raise
+    return BehaviourResult(
+        name=name,
+        sentence=name.removeprefix('test_').replace('_', ' '),
+        subject=subject,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        seconds=time.monotonic() - started,
+    )
+
+
+class _Verdict(unittest.TestResult):
+    """Collects the outcome of one test case."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcome = BehaviourOutcome.PASSED
+        self.reason = ''
+
+    def addError(self, test: unittest.TestCase, err: _Error) -> None:  # noqa: N802
+        self._fail(f'{type(err[1]).__name__}: {err[1]}')
+
+    def addFailure(self, test: unittest.TestCase, err: _Error) -> None:  # noqa: N802
+        self._fail(str(err[1]))
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
+        self.outcome, self.reason = BehaviourOutcome.NOT_SHOWN, f'Cannot be shown here: {reason}.'
+
+    def addSubTest(  # noqa: N802
+        self, test: unittest.TestCase, subtest: unittest.TestCase, err: _Error | None
+    ) -> None:
+        if err is not None:
+            self._fail(f'{subtest._subDescription()}: {err[1]}')  # type: ignore[attr-defined]
+
+    def _fail(self, reason: str) -> None:
+        # The first failure explains more than its consequences.
+        if self.outcome is not BehaviourOutcome.FAILED:
+            self.outcome, self.reason = BehaviourOutcome.FAILED, reason
+
+
+_Error = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
