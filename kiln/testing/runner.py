@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
-from kiln.testing.report import BehaviourOutcome, BehaviourResult
+from kiln.testing.report import BehaviourOutcome, BehaviourResult, sentence_of
 
 #: Called with the result of each behaviour as it ends.
 Progress = Callable[[BehaviourResult], None]
@@ -53,7 +53,6 @@ def run(
 
 def show(case: unittest.TestCase, subject: str) -> BehaviourResult:
     """Run one behaviour, and return its result."""
-    name = case.id().rpartition('.')[2]
     verdict = _Verdict()
     started = time.monotonic()
     try:
@@ -63,8 +62,8 @@ def show(case: unittest.TestCase, subject: str) -> BehaviourResult:
         case.doCleanups()
         raise
     return BehaviourResult(
-        name=name,
-        sentence=name.removeprefix('test_').replace('_', ' '),
+        name=case.id().rpartition('.')[2],
+        sentence=sentence_of(case),
         subject=subject,
         outcome=verdict.outcome,
         reason=verdict.reason,

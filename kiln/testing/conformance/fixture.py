@@ -27,6 +27,7 @@ from kiln.models import Ability, Amphora, AmphoraType, ComputeStatus, ServerGrou
 from kiln.testing.conformance import sweep
 from kiln.testing.conformance.samples import ask
 from kiln.testing.conformance.wording import in_words
+from kiln.testing.report import sentence_of
 
 if TYPE_CHECKING:
     # For the type checker only: with a real base every test runner
@@ -154,11 +155,12 @@ class ConformanceFixture(_Behaviours):
         sweep.pass_time(self.time, seconds)
 
     def eventually(
-        self, so: Callable[[], bool], sentence: str, seen: Callable[[], str] = str
+        self, so: Callable[[], bool], sentence: str = '', seen: Callable[[], str] = str
     ) -> None:
         """Wait until a condition holds; fail with the sentence if it never does.
 
-        ``seen`` returns in words what the last poll saw instead; the failure ends with it.
+        Without one it is the sentence of the behaviour. ``seen`` returns in words what the
+        last poll saw instead; the failure ends with it.
         """
         deadline = Deadline.after(self.timeout_s, self.time)
         step_s = _FIRST_STEP_S
@@ -166,12 +168,13 @@ class ConformanceFixture(_Behaviours):
             if deadline.passed:
                 told = f' Seen instead: {words}.' if (words := seen()) else ''
                 self.fail(
-                    f'After {self.timeout_s:g} s it is still not true that {sentence}.{told}'
+                    f'After {self.timeout_s:g} s it is still not true that '
+                    f'{sentence or sentence_of(self)}.{told}'
                 )
             self.pass_time(step_s)
             step_s = min(step_s * 1.25, _LONGEST_STEP_S)
 
-    def becomes(self, look: Callable[[], T], wanted: Callable[[T], bool], sentence: str) -> T:
+    def becomes(self, look: Callable[[], T], wanted: Callable[[T], bool], sentence: str = '') -> T:
         """Poll until the result is as desired, and return it; fail with the last result."""
         last: list[T] = []
 
@@ -181,6 +184,10 @@ class ConformanceFixture(_Behaviours):
 
         self.eventually(so, sentence, lambda: in_words(last[0]))
         return last[0]
+
+    def vanishes(self, look: Callable[[], object], sentence: str = '') -> None:
+        """Poll until there is nothing to see; fail with what is still there."""
+        self.becomes(look, lambda found: not found, sentence)
 
     def settle(self, amphora_id: str, state: State = State.ACTIVE) -> ComputeStatus:
         """Wait until an instance is in a state without a task, and return its status."""

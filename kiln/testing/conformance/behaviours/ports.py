@@ -41,14 +41,14 @@ class Ports(ConformanceFixture):
         first, second, port_id = self.build_active(), self.build_active(), self.port_id()
         self.driver.attach_port(first, port_id)
         self.driver.detach_port(first, port_id)
-        self.comes_free(port_id, second, 'a detached port is free')
+        self.comes_free(port_id, second)
 
     @needs(Ability.ATTACH_PORT)
     def test_the_port_of_a_deleted_instance_can_be_attached_elsewhere(self) -> None:
         first, second, port_id = self.build_active(), self.build_active(), self.port_id()
         self.driver.attach_port(first, port_id)
         self.driver.delete(first)
-        self.comes_free(port_id, second, 'a deleted instance frees its port')
+        self.comes_free(port_id, second)
 
     @needs(Ability.DETACH_PORT)
     def test_detaching_an_unattached_port_is_a_success(self) -> None:
@@ -100,7 +100,7 @@ class Ports(ConformanceFixture):
             raise CannotBeShown('the fixture has no networks (network_ids)')
         return self.network_ids[0]
 
-    def comes_free(self, port_id: str, amphora_id: str, sentence: str) -> None:
+    def comes_free(self, port_id: str, amphora_id: str) -> None:
         """Wait until a port that might still be in use can be attached to an instance."""
 
         def look() -> str:
@@ -109,4 +109,4 @@ class Ports(ConformanceFixture):
             except InstanceStateConflict as exc:
                 return f'it is refused: {exc}'
 
-        self.becomes(look, lambda user: user == amphora_id, sentence)
+        self.becomes(look, lambda user: user == amphora_id)

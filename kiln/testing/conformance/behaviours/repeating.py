@@ -73,7 +73,7 @@ class Repeating(GuardedFixture):
             self._made.extend(found)
             return found
 
-        self.becomes(left, lambda found: not found, 'a cancelled build leaves nothing')
+        self.vanishes(left)
 
     def repeat_and_cancel(self, key: str) -> None:
         """Repeat a build, and cancel it while the driver has it."""

@@ -67,11 +67,7 @@ class Watching(ConformanceFixture):
         amphora_id = self.build()
         for _ in range(2):
             # Not at once; assert_it_comes_to_tell() explains why.
-            self.becomes(
-                lambda: self.told(cursor),
-                lambda told: amphora_id in told,
-                'the same cursor returns its changes again',
-            )
+            self.becomes(lambda: self.told(cursor), lambda told: amphora_id in told)
 
     def test_changes_never_report_a_living_instance_as_gone(self) -> None:
         cursor = self.driver.changes().cursor
