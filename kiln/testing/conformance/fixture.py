@@ -113,6 +113,11 @@ class ConformanceFixture(_Behaviours):
             base['name'] = given['build_key']
         return {**base, **self.build_arguments, **given}
 
+    def taken(self, **options: Any) -> dict[str, Any]:
+        """Return those of the options that the backend supports."""
+        refused = self.driver.limits.refused_options
+        return {name: value for name, value in options.items() if name not in refused}
+
     def build(self, **given: Any) -> str:
         """Build an instance and return its id; the instance might still be building."""
         amphora_id = self.driver.build(**self.arguments(**given))
@@ -144,9 +149,22 @@ class ConformanceFixture(_Behaviours):
         self._groups.append(group.id)
         return group
 
+    def assert_not_built(self, **wrong: Any) -> None:
+        """Fail unless a build is refused and builds nothing."""
+        key = self.new_key()
+        with self.assertRaises(InvalidBuildRequest):
+            self.build(**{'build_key': key, **wrong})
+        self.assertIsNone(
+            self.driver.find_build(key), f'{sorted(wrong)} was refused, but an instance was built'
+        )
+
     def unknown_id(self) -> str:
         """Return an unused id in a form that every backend takes."""
         return str(uuid.uuid4())
+
+    def both(self, amphora_id: str) -> tuple[Amphora, ComputeStatus]:
+        """Return the description of an instance, and its status."""
+        return self.driver.get_amphora(amphora_id=amphora_id), self.driver.status(amphora_id)
 
     # ---- time ------------------------------------------------------------
 

@@ -34,22 +34,14 @@ class Gate(DriverWrapper):
     def __init__(self, inner: AmphoraComputeDriver, held: frozenset[Call]) -> None:
         super().__init__(inner)
         self._held = held
-        self._entered, self._released = threading.Event(), threading.Event()
-
-    @property
-    def entered(self) -> bool:
-        """True once a call was held."""
-        return self._entered.is_set()
-
-    def release(self) -> None:
-        """Let all calls pass from now on."""
-        self._released.set()
+        #: Set once a call was held; and, by the behaviour, to let all calls pass.
+        self.entered, self.released = threading.Event(), threading.Event()
 
     def perform(self, call: Call, *args: Any) -> Any:
         """Pass a call on; a held call waits for the release."""
         if call in self._held:
-            self._entered.set()
-            self._released.wait()
+            self.entered.set()
+            self.released.wait()
         return super().perform(call, *args)
 
     def close(self) -> None:
@@ -65,7 +57,7 @@ class GuardedFixture(ConformanceFixture):
         compute = self.make_compute(gate)
         self.addCleanup(compute.close, 0.0)
         # Runs before the close, so that no thread of a pool hangs in a call.
-        self.addCleanup(gate.release)
+        self.addCleanup(gate.released.set)
         return compute, gate
 
     def start_build(

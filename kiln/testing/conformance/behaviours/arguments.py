@@ -105,12 +105,3 @@ class Arguments(ConformanceFixture):
             build_key=given['build_key'],
         )
         self.assertTrue(self.exists(amphora_id))
-
-    def assert_not_built(self, **wrong: Any) -> None:
-        """Fail unless a build is refused and builds nothing."""
-        key = self.new_key()
-        with self.assertRaises(InvalidBuildRequest):
-            self.build(**{'build_key': key, **wrong})
-        self.assertIsNone(
-            self.driver.find_build(key), f'{sorted(wrong)} was refused, but an instance was built'
-        )

@@ -6,6 +6,8 @@ failed build leaves no orphaned instance.
 
 from __future__ import annotations
 
+from typing import Any
+
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import BuildNotRunning
 from kiln.models import Ability, State
@@ -26,12 +28,12 @@ class Repeating(GuardedFixture):
         key = self.new_key()
         amphora_id = self.build_active(build_key=key)
         for what, ends in (
-            ('was cancelled', self.repeat_and_cancel),
+            ('was cancelled', self.build_and_cancel),
             ('saw no state until its deadline', self.repeat_until_late),
             ('was ended by a close', self.repeat_and_close),
         ):
             with self.subTest(f'a build that {what}'):
-                ends(key)
+                ends(build_key=key)
                 self.assert_still(State.ACTIVE, amphora_id, f'A repeated build {what}')
 
     @needs(Ability.SUSPEND)
@@ -60,12 +62,7 @@ class Repeating(GuardedFixture):
 
     def test_a_cancelled_build_leaves_no_orphaned_instance(self) -> None:
         name = self.new_key()
-        compute, gate = self.behind_guards(Call.BUILD)
-        operation = self.start_build(compute, build_key=None, name=name)
-        self.comes(lambda: gate.entered, 'a build is sent')
-        operation.cancel()
-        gate.release()
-        self.close_guards(compute)
+        self.build_and_cancel(build_key=None, name=name)
 
         def left() -> list[str]:
             found = [one.id for one in self.driver.list_amphorae() if one.name == name]
@@ -75,36 +72,36 @@ class Repeating(GuardedFixture):
 
         self.vanishes(left)
 
-    def repeat_and_cancel(self, key: str) -> None:
-        """Repeat a build, and cancel it while the driver has it."""
+    def build_and_cancel(self, **given: Any) -> None:
+        """Start a build, and cancel it while the driver has it."""
         compute, gate = self.behind_guards(Call.BUILD)
-        operation = self.start_build(compute, build_key=key)
-        self.comes(lambda: gate.entered, 'a build is sent')
+        operation = self.start_build(compute, **given)
+        self.comes(gate.entered.is_set, 'a build is sent')
         operation.cancel()
-        gate.release()
+        gate.released.set()
         self.close_guards(compute)
 
-    def repeat_until_late(self, key: str) -> None:
+    def repeat_until_late(self, build_key: str) -> None:
         """Repeat a build, and let its deadline pass while no state can be read."""
         compute, gate = self.behind_guards(*_LOOKS)
-        operation = self.start_build(compute, build_key=key, timeout=self.short_s)
+        operation = self.start_build(compute, build_key=build_key, timeout=self.short_s)
         self.comes(
             lambda: operation.amphora_id is not None or operation.done(),
             'a build is accepted',
             step_s=_STEP_S,
         )
         self.error_of(operation)
-        gate.release()
+        gate.released.set()
         self.close_guards(compute)
 
-    def repeat_and_close(self, key: str) -> None:
+    def repeat_and_close(self, build_key: str) -> None:
         """Repeat a build, and close while the driver has it."""
         compute, gate = self.behind_guards(Call.BUILD)
-        self.start_build(compute, build_key=key)
-        self.comes(lambda: gate.entered, 'a build is sent')
+        self.start_build(compute, build_key=build_key)
+        self.comes(gate.entered.is_set, 'a build is sent')
         # Queued behind the first, so it ends when the close stops sending calls.
-        waiting = self.start_build(compute, build_key=key)
+        waiting = self.start_build(compute, build_key=build_key)
         thread = self.begin_to_close(compute)
         self.error_of(waiting)
-        gate.release()
+        gate.released.set()
         self.comes(lambda: not thread.is_alive(), 'the guards are closed')
