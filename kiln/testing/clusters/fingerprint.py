@@ -8,7 +8,6 @@ import sys
 
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.clusters.models import Cluster
-from kiln.clusters.spec import MachineSpec
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.subjects import find_driver
 
@@ -27,10 +26,8 @@ def fingerprint(driver: NodeClusterDriver, cluster: Cluster) -> str:
 
 
 def main() -> None:
-    """Print the fingerprint of a driver; read its pickled parameters from stdin."""
-    driver_class = find_driver(sys.argv[1])
-    parameters = pickle.load(sys.stdin.buffer)  # noqa: S301  # from the kit itself
-    cluster = samples.cluster(driver_class, MachineSpec(parameters=parameters), 3)
-    driver = driver_class.open()
+    """Print the fingerprint of a driver for a cluster, which is pickled on stdin."""
+    driver = find_driver(sys.argv[1]).open()
+    cluster = pickle.load(sys.stdin.buffer)  # noqa: S301  # from the kit itself
     assert isinstance(driver, NodeClusterDriver)
     sys.stdout.write(fingerprint(driver, cluster))

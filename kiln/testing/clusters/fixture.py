@@ -79,7 +79,7 @@ class ClusterFixture(_Behaviours):
         machine = samples.merged(
             self.filled_machine(opened), MachineSpec(parameters=dict(parameters))
         )
-        return samples.of_role(samples.cluster(self.driver_class, machine, 3), self.role)
+        return samples.cluster(self.driver_class, machine, 3, role=self.role)
 
     def asked(self, opened: ClusterDriver) -> Mapping[str, Any]:
         """Return the arguments that every method takes: context and cluster."""

@@ -33,32 +33,27 @@ def context(*nodes: Node) -> Context:
     return Context(site='kit', secrets=KitSecrets(), nodes=nodes, join_key=lambda: JOIN_KEY)
 
 
-def pin_of(driver_class: type[ClusterDriver]) -> DriverPin:
-    """Return the pin of a cluster of the kit."""
-    return DriverPin(
-        name=driver_class.name, version=driver_class.version, origin='the kit', digest='kit'
-    )
-
-
-def group(count: int) -> NodeGroupSpec:
+def group(count: int, role: str = 'worker') -> NodeGroupSpec:
     """Return the group of a cluster."""
-    return NodeGroupSpec(name=GROUP, shape=Shape(count=count))
+    return NodeGroupSpec(name=GROUP, shape=Shape(count=count), role=role)
 
 
 def cluster(
-    driver_class: type[ClusterDriver], machine: MachineSpec, count: int, *, id_: str = 'kit-1'
+    driver_class: type[ClusterDriver],
+    machine: MachineSpec,
+    count: int,
+    *,
+    id_: str = 'kit-1',
+    role: str = 'worker',
 ) -> Cluster:
     """Return a sample cluster that uses a driver."""
+    pin = DriverPin(
+        name=driver_class.name, version=driver_class.version, origin='the kit', digest='kit'
+    )
     provided = from_class(driver_class).provides or ()
     coe = next((one.coe for one in provided if one.coe != WILDCARD), None)
-    spec = ClusterSpec(name='kit', coe=coe, groups=(group(count),), machine=machine)
-    return Cluster(id=id_, name='kit', spec=spec, generation=1, pin=pin_of(driver_class))
-
-
-def of_role(cluster: Cluster, role: str) -> Cluster:
-    """Return a copy of a cluster whose nodes have a role."""
-    groups = tuple(dataclasses.replace(one, role=role) for one in cluster.spec.groups)
-    return dataclasses.replace(cluster, spec=dataclasses.replace(cluster.spec, groups=groups))
+    spec = ClusterSpec(name='kit', coe=coe, groups=(group(count, role),), machine=machine)
+    return Cluster(id=id_, name='kit', spec=spec, generation=1, pin=pin)
 
 
 def node(cluster_id: str, number: int = 1) -> Node:

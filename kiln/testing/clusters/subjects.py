@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import pkgutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.discovery.activation import DiscoverySettings
@@ -25,38 +25,29 @@ def find_driver(reference: str) -> type[ClusterDriver]:
     :raises ClusterDriverUnknown: no installed driver has that name.
     :raises ClusterDriverUnusable: its code cannot be imported.
     """
-    if Path(reference).is_dir():
-        return class_in(Path(reference))
+    folder = Path(reference).resolve()
+    if folder.is_dir():
+        if not (folder / 'driver.py').is_file():
+            return load_directory(folder)
+        return _imported(f'the driver in {folder}', DirectorySource(folder).driver_class)
     if ':' in reference:
-        try:
-            found: Any = pkgutil.resolve_name(reference)
-        # The code of an author can raise anything.
-        except Exception as exc:
-            raise ClusterDriverUnusable(
-                f'Cannot judge {reference}: {type(exc).__name__}: {exc}.'
-            ) from exc
-        return _checked(reference, found)
+        return _imported(reference, functools.partial(pkgutil.resolve_name, reference))
     return _installed(reference)
 
 
-def class_in(folder: Path) -> type[ClusterDriver]:
-    """Return the class of the driver in a folder.
-
-    :raises InvalidClusterDriver: its files are wrong; names each mistake.
-    :raises ClusterDriverUnusable: its code cannot be imported.
-    """
-    folder = folder.resolve()
-    if not (folder / 'driver.py').is_file():
-        return load_directory(folder)
+def _imported(subject: str, load: Callable[[], object]) -> type[ClusterDriver]:
     try:
-        found: Any = DirectorySource(folder).driver_class()
+        found = load()
     except ClusterError:
         raise
+    # The code of an author can raise anything.
     except (Exception, SystemExit) as exc:
         raise ClusterDriverUnusable(
-            f'Cannot judge the driver in {folder}: {type(exc).__name__}: {exc}.'
+            f'Cannot judge {subject}: {type(exc).__name__}: {exc}.'
         ) from exc
-    return _checked(str(folder), found)
+    if not isinstance(found, type) or not issubclass(found, ClusterDriver):
+        raise ClusterDriverUnusable(f'Cannot judge {subject}: {found!r} is not a ClusterDriver.')
+    return found
 
 
 def _installed(name: str) -> type[ClusterDriver]:
@@ -69,9 +60,3 @@ def _installed(name: str) -> type[ClusterDriver]:
             f'Installed: {installed}.'
         )
     return catalogue.load((current(records) or records)[0]).whole_class()
-
-
-def _checked(reference: str, found: object) -> type[ClusterDriver]:
-    if not isinstance(found, type) or not issubclass(found, ClusterDriver):
-        raise ClusterDriverUnusable(f'Cannot judge {reference}: {found!r} is not a ClusterDriver.')
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import logging
 import os
@@ -38,6 +39,7 @@ from kiln.testing.clusters.fixture import ClusterFixture
 _PROGRAM = 'from kiln.testing.clusters.fingerprint import main; main()'
 #: Starting another process can be slow on a busy machine.
 _LONGEST_S = 600
+_NODE = samples.node('kit-1')
 _CREATED = PlannedChange(
     kind=OperationKind.CREATE,
     groups=(PlannedGroup(name=samples.GROUP, added=(Place(), Place(), Place())),),
@@ -51,12 +53,10 @@ class Answers(ClusterFixture):
 
     def test_bootstrap_of_one_attempt_is_the_same_in_each_call(self) -> None:
         opened = self.nodes_driver()
-        node = samples.node('kit-1')
-        first = opened.bootstrap(**self.asked(opened), node=node)
+        first = self.bootstrap(opened)
         self.assertIsInstance(first, Bootstrap)
-        self.assertEqual(first, opened.bootstrap(**self.asked(opened), node=node))
-        other = self.nodes_driver()
-        self.assertEqual(first, other.bootstrap(**self.asked(other), node=node))
+        self.assertEqual(first, self.bootstrap(opened))
+        self.assertEqual(first, self.bootstrap(self.nodes_driver()))
 
     def test_bootstrap_is_the_same_in_another_process(self) -> None:
         opened = self.nodes_driver()
@@ -68,8 +68,7 @@ class Answers(ClusterFixture):
         }  # fmt: skip
         done = subprocess.run(  # noqa: S603  # this interpreter
             [sys.executable, '-c', _PROGRAM, self.driver], env=environment, timeout=_LONGEST_S,
-            capture_output=True, input=pickle.dumps(dict(cluster.spec.machine.parameters)),
-            check=False,
+            capture_output=True, input=pickle.dumps(cluster), check=False,
         )  # fmt: skip
         self.assertEqual(0, done.returncode, done.stderr.decode())
         self.assertEqual(fingerprint(opened, cluster), done.stdout.decode().strip())
@@ -78,15 +77,12 @@ class Answers(ClusterFixture):
         opened = self.nodes_driver()
         if not opened.template_definition.joins:
             return
-        of = self.asked(opened)
-        node = samples.node('kit-1')
-        again = dataclasses.replace(node, attempt=2)
-        tokens = {opened.bootstrap(**of, node=one).join_token for one in (node, again)}
-        self.assertEqual({join_token(of['context'], one) for one in (node, again)}, tokens)
+        attempts = (_NODE, dataclasses.replace(_NODE, attempt=2))
+        tokens = {self.bootstrap(opened, one).join_token for one in attempts}
+        self.assertEqual({join_token(samples.context(), one) for one in attempts}, tokens)
 
     def test_what_a_node_is_given_fits_the_limits_of_backends(self) -> None:
-        opened = self.nodes_driver()
-        given = opened.bootstrap(**self.asked(opened), node=samples.node('kit-1'))
+        given = self.bootstrap(self.nodes_driver())
         arguments = {
             'build_key': 'kit-1',
             'user_data': given.user_data,
@@ -106,25 +102,28 @@ class Answers(ClusterFixture):
             opened.bootstrap(context=samples.context(), cluster=bare, node=samples.node(bare.id))
         self.assertTrue(any(name in str(caught.exception) for name in needed), caught.exception)
 
+    def bootstrap(self, opened: NodeClusterDriver, node: Node = _NODE) -> Bootstrap:
+        """Return what a node is given."""
+        return opened.bootstrap(**self.asked(opened), node=node)
+
     # ---- secrets -----------------------------------------------------------------
 
     def test_secrets_are_neither_logged_nor_shown(self) -> None:
         opened = self.nodes_driver()
         names = [name for name, one in opened.template_definition.parameters.items() if one.secret]
         cluster = self.a_cluster(opened, **dict.fromkeys(names, 'kit'))
-        node = samples.node(cluster.id)
-        of: Any = {'context': samples.context(node), 'cluster': cluster}
-        heard = _Heard()
-        logging.getLogger().addHandler(heard)
-        self.addCleanup(logging.getLogger().removeHandler, heard)
+        of: Any = {'context': samples.context(_NODE), 'cluster': cluster}
+        heard = io.StringIO()
+        handler = logging.StreamHandler(heard)
+        logging.getLogger().addHandler(handler)
+        self.addCleanup(logging.getLogger().removeHandler, handler)
         told = [
-            repr(opened.bootstrap(**of, node=node)),
+            repr(opened.bootstrap(**of, node=_NODE)),
             repr(opened.validate(**of, plan=_CREATED)),
             repr(opened.update_cluster_status(**of)),
-            *heard.lines,
+            *heard.getvalue().splitlines(),
         ]
-        hidden = [samples.SECRET, join_token(of['context'], node)]
-        for secret in hidden:
+        for secret in (samples.SECRET, join_token(of['context'], _NODE)):
             self.assertEqual([], [line for line in told if secret in line])
 
     # ---- polls -------------------------------------------------------------------
@@ -138,8 +137,7 @@ class Answers(ClusterFixture):
         self._look(Drained, lambda node: opened.drain(**self.asked(opened), node=node))
 
     def _look(self, kind: type, look: Callable[[Node], object]) -> None:
-        node = samples.node('kit-1')
-        for one in (node, dataclasses.replace(node, address=None)):
+        for one in (_NODE, dataclasses.replace(_NODE, address=None)):
             with self.soon('The poll'), deadline_scope(Deadline.after(self.look_s)):
                 try:
                     found = look(one)
@@ -162,9 +160,9 @@ class Answers(ClusterFixture):
             return
         with self.soon('Reading the monitor'):
             readings = Gauge(monitor, timeout_s=self.look_s).read()
-        self.assertEqual([one.name for one in monitor.metrics], [
-            one.metric.name for one in readings
-        ])  # fmt: skip
+        self.assertEqual(
+            [one.name for one in monitor.metrics], [one.metric.name for one in readings]
+        )
 
     # ---- validation and reports --------------------------------------------------
 
@@ -206,25 +204,9 @@ class Answers(ClusterFixture):
     def test_answers_can_be_sent_to_another_process(self) -> None:
         opened = self.nodes_driver()
         of = self.asked(opened)
-        node = samples.node('kit-1')
-        for answer in _answers(opened, of, node):
+        for answer in (
+            opened.bootstrap(**of, node=_NODE),
+            list(opened.validate(**of, plan=_CREATED)),
+            opened.compute_driver_for(cluster=of['cluster'], nodegroup=samples.group(1)),
+        ):
             self.assertEqual(answer, pickle.loads(pickle.dumps(answer)))  # noqa: S301  # ours
-
-
-def _answers(opened: NodeClusterDriver, of: Any, node: Node) -> list[object]:
-    return [
-        opened.bootstrap(**of, node=node),
-        list(opened.validate(**of, plan=_CREATED)),
-        opened.compute_driver_for(cluster=of['cluster'], nodegroup=samples.group(1)),
-    ]
-
-
-class _Heard(logging.Handler):
-    """Keeps every message logged at an enabled level."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(record.getMessage())

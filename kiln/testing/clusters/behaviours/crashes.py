@@ -55,19 +55,13 @@ class CrashFixture(ClusterFixture):
         of = type(self)
         course = self.course(self.new_folder(), self.count)
         if of._server is None:
-            of._server = ForkServer(self.driver)
-            of.addClassCleanup(of._close)
+            of._server = of.enterClassContext(ForkServer(self.driver))
+            of.addClassCleanup(setattr, of, '_server', None)
         self.trials = Trials(course, of._server)
 
     def _check_right(self, ending: Ending) -> None:
         self.assertEqual((OperationState.SUCCEEDED.value, ''), (ending.operation, ending.cause))
         self.assertEqual((), ending.wrongs)
-
-    @classmethod
-    def _close(cls) -> None:
-        server, cls._server = cls._server, None
-        if server is not None:
-            server.close()
 
 
 class AtCommits(CrashFixture):

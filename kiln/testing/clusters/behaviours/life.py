@@ -9,7 +9,7 @@ from kiln.clusters.models import Node, NodeState, Operation, OperationState, Ste
 from kiln.db.store import Store
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.simulation import operations
-from kiln.testing.clusters.simulation.course import Course, opened
+from kiln.testing.clusters.simulation.course import Course
 from kiln.testing.clusters.simulation.operations import Row
 
 _POLL_S = 0.01
@@ -52,10 +52,10 @@ class Life(ClusterFixture):
 
     def test_a_deletion_leaves_nothing_but_a_receipt(self) -> None:
         self._become(operations.CREATE, _COUNT)
-        with opened(self.at.site) as store:
+        with self.at.site.open_store() as store:
             cluster_id = self.at.id_(store)
         self._become(operations.DELETE, 0)
-        with opened(self.at.site) as store:
+        with self.at.site.open_store() as store:
             receipt = store.receipts.get(cluster_id)
         self.assertEqual(_COUNT, len(receipt.holdings))
         self.assertEqual((), receipt.abandoned)
@@ -71,7 +71,7 @@ class Life(ClusterFixture):
 
     def _all_reset(self, row: Row) -> None:
         operation = self._become(row, _COUNT)
-        with opened(self.at.site) as store:
+        with self.at.site.open_store() as store:
             done = {
                 step.node_id
                 for step in store.journal.of(operation.id)
@@ -82,7 +82,7 @@ class Life(ClusterFixture):
     def _become(self, row: Row, count: int) -> Operation:
         """Run an operation, and check nodes, machines and the store afterwards."""
         self.needs(row)
-        with opened(self.at.site) as store:
+        with self.at.site.open_store() as store:
             before = self.at.nodes(store)
             operation = self.at.ask(store, row)
             with self.at.site.conducting(store):
@@ -109,7 +109,7 @@ class Life(ClusterFixture):
         )
 
     def _nodes(self) -> list[Node]:
-        with opened(self.at.site) as store:
+        with self.at.site.open_store() as store:
             return self.at.nodes(store)
 
     def _ended(self, store: Store, operation: Operation) -> None:

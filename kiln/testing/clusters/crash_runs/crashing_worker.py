@@ -75,7 +75,7 @@ class CrashingStore:
 def work(site: Site, crash_point: CrashPoint) -> int:
     """Work until no operation is open, or until the crash; return an exit status."""
     end = time.monotonic() + _LONGEST_S
-    with contextlib.closing(site.open_store()) as opened:
+    with site.open_store() as opened:
         store = CrashingStore(opened, crash_point)
         with site.conducting(store, crash_point.faults):
             while store.anything_left():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint
 from kiln.testing.clusters.crash_runs.fork_server import ForkServer
-from kiln.testing.clusters.simulation.course import Course, Ending, opened
+from kiln.testing.clusters.simulation.course import Course, Ending
 from kiln.testing.clusters.simulation.operations import Row
 
 UNDISTURBED = CrashPoint()
@@ -43,24 +43,30 @@ class Trials:
     def disturbed(self, rows: Sequence[Row], *points: CrashPoint) -> Trial:
         """Run some operations; the last one runs in processes with these crash points."""
         *before, row = rows
-        folder = self._copy(self._stage(before)[0] if before else None)
+        folder = self.new(before)
         try:
             return self.go_on(folder, row, points)
         finally:
             shutil.rmtree(folder)
 
-    def new(self) -> Path:
-        """Return a new folder for a cluster."""
-        return self._copy(None)
+    def new(self, before: Sequence[Row] = ()) -> Path:
+        """Return a new folder for a cluster, after some operations on it."""
+        self._made += 1
+        folder = self._folder / str(self._made)
+        if before:
+            shutil.copytree(self._stage(before)[0], folder)
+        else:
+            folder.mkdir()
+        return folder
 
     def go_on(self, folder: Path, row: Row, points: Iterable[CrashPoint] = ()) -> Trial:
         """Run an operation on the cluster in a folder."""
         course = dataclasses.replace(self._course, site=self._course.site.at(folder))
-        with opened(course.site) as store:
+        with course.site.open_store() as store:
             before = course.nodes(store)
             operation = course.ask(store, row)
         crashed = self._run(course, points)
-        with opened(course.site) as store:
+        with course.site.open_store() as store:
             return Trial(ending=course.ending(store, operation, before), crashed=crashed)
 
     def _run(self, course: Course, points: Iterable[CrashPoint]) -> int:
@@ -87,15 +93,6 @@ class Trials:
         key = tuple(row.title for row in rows)
         if key not in self._stages:
             *before, row = rows
-            folder = self._copy(self._stage(before)[0] if before else None)
+            folder = self.new(before)
             self._stages[key] = folder, self.go_on(folder, row).ending
         return self._stages[key]
-
-    def _copy(self, folder: Path | None) -> Path:
-        self._made += 1
-        copy = self._folder / str(self._made)
-        if folder is None:
-            copy.mkdir()
-        else:
-            shutil.copytree(folder, copy)
-        return copy

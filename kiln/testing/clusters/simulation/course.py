@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationKind
+from kiln.clusters.models import Node, NodeState, Operation, OperationKind
 from kiln.clusters.spec import ClusterSpec, MachineSpec
 from kiln.db.store import Store
 from kiln.models import Amphora
 from kiln.testing.clusters import samples
-from kiln.testing.clusters.simulation.operations import Row
+from kiln.testing.clusters.simulation.operations import Row, Wish
 from kiln.testing.clusters.simulation.site import Site
 
 
@@ -60,42 +59,35 @@ class Course:
     def ask(self, store: Store, row: Row) -> Operation:
         """Submit an operation to the store; needs no conductor."""
         now = time.time()
-        nodes = self.nodes(store)
-        wish = row.wish(nodes)
+        wish = row.wish(self.nodes(store))
         operation = Operation(
             id=str(uuid.uuid4()), cluster_id=self.id_(store), kind=row.kind, args=wish.args,
             created_at=now, deadline_at=now + self.within_s,
         )  # fmt: skip
         if row.kind is OperationKind.CREATE:
-            made = self._cluster(operation.cluster_id)
+            made = samples.cluster(
+                self.driver_class, self.machine, self.count, id_=operation.cluster_id
+            )
             store.clusters.create(made, operation)
         elif wish.count is None and not wish.renewed:
             store.operations.submit(operation)
         else:
-            self._change(store, operation, wish.count, wish.renewed, wish.doomed)
+            there = store.clusters.get(operation.cluster_id)
+            store.clusters.change(
+                there.id,
+                self._changed(there.spec, wish),
+                generation=there.generation,
+                operation=operation,
+                doomed=dict.fromkeys(wish.doomed, 'asked for'),
+            )
         return operation
 
-    def _cluster(self, cluster_id: str) -> Cluster:
-        return samples.cluster(self.driver_class, self.machine, self.count, id_=cluster_id)
-
-    def _change(
-        self,
-        store: Store,
-        operation: Operation,
-        count: int | None,
-        renew: bool,
-        doomed: Sequence[str],
-    ) -> None:
-        there = store.clusters.get(operation.cluster_id)
-        spec: ClusterSpec = there.spec
-        if renew:
+    def _changed(self, spec: ClusterSpec, wish: Wish) -> ClusterSpec:
+        if wish.renewed:
             spec = dataclasses.replace(spec, machine=samples.merged(spec.machine, self.other))
-        if count is not None:
-            spec = dataclasses.replace(spec, groups=(samples.group(count),))
-        store.clusters.change(
-            there.id, spec, generation=there.generation, operation=operation,
-            doomed=dict.fromkeys(doomed, 'asked for'),
-        )  # fmt: skip
+        if wish.count is not None:
+            spec = dataclasses.replace(spec, groups=(samples.group(wish.count),))
+        return spec
 
     # ---- reading the state -----------------------------------------------------
 
@@ -151,13 +143,6 @@ class Course:
         yield from (
             f'the store has no record that machine {one} is gone' for one in sorted(held - there)
         )
-
-
-@contextlib.contextmanager
-def opened(site: Site) -> Iterator[Store]:
-    """Open the store of a site, and close it on exit."""
-    with contextlib.closing(site.open_store()) as store:
-        yield store
 
 
 def _told(node: Node) -> tuple[Any, ...]:

@@ -34,10 +34,10 @@ class Row:
     #: Title for reports.
     title: str
     #: Returns the desired change, given the existing nodes, oldest first.
-    wish: Callable[[Sequence[Node]], Wish]
+    wish: Callable[[Sequence[Node]], Wish] = lambda nodes: Wish()
     #: Returns the ids of the nodes that must stay unchanged: the same node, the same
     #: machine.
-    spared: Callable[[Sequence[Node]], frozenset[str]]
+    spared: Callable[[Sequence[Node]], frozenset[str]] = lambda nodes: frozenset()
     #: The capability that the driver needs; None if every driver can do it.
     cap: Cap | None = None
 
@@ -50,15 +50,11 @@ def _all(nodes: Sequence[Node]) -> frozenset[str]:
     return frozenset(node.id for node in nodes)
 
 
-def _none(nodes: Sequence[Node]) -> frozenset[str]:
-    return frozenset()
-
-
 def _all_but_the_middle(nodes: Sequence[Node]) -> frozenset[str]:
     return _all(nodes) - {_middle(nodes).id}
 
 
-CREATE = Row(kind=OperationKind.CREATE, title='create', wish=lambda nodes: Wish(), spared=_none)
+CREATE = Row(kind=OperationKind.CREATE, title='create')
 GROW = Row(
     kind=OperationKind.RESIZE,
     title='grow',
@@ -86,7 +82,6 @@ UPGRADE = Row(
     title='upgrade',
     cap=Cap.UPGRADE,
     wish=lambda nodes: Wish(renewed=True),
-    spared=_none,
 )
 REPLACE = Row(
     kind=OperationKind.REPLACE,
@@ -95,23 +90,9 @@ REPLACE = Row(
     spared=_all_but_the_middle,
 )
 #: The machines stay the same; the journal records that each was reset.
-REBOOT = Row(
-    kind=OperationKind.REBOOT,
-    title='reboot',
-    wish=lambda nodes: Wish(),
-    spared=_all,
-    cap=Cap.REBOOT,
-)
-REBUILD = Row(
-    kind=OperationKind.REBUILD,
-    title='rebuild',
-    wish=lambda nodes: Wish(),
-    spared=_all,
-    cap=Cap.REBUILD,
-)
-DELETE = Row(kind=OperationKind.DELETE, title='delete', wish=lambda nodes: Wish(), spared=_none)
+REBOOT = Row(kind=OperationKind.REBOOT, title='reboot', cap=Cap.REBOOT, spared=_all)
+REBUILD = Row(kind=OperationKind.REBUILD, title='rebuild', cap=Cap.REBUILD, spared=_all)
+DELETE = Row(kind=OperationKind.DELETE, title='delete')
 
 #: The whole life of a cluster, in order: the operations that random kills interrupt.
-LIFE: tuple[Row, ...] = (
-    CREATE, REBOOT, RESIZE, REBUILD, UPGRADE, REPLACE, DELETE,
-)  # fmt: skip
+LIFE = (CREATE, REBOOT, RESIZE, REBUILD, UPGRADE, REPLACE, DELETE)

@@ -13,9 +13,9 @@ from typing import Any
 from kiln.clock import SYSTEM_CLOCK
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.readiness import WhenActive
-from kiln.cluster_drivers.values import DRAINED, READY, Context, Drained, Readiness
+from kiln.cluster_drivers.values import DRAINED, READY
 from kiln.clusters.exceptions import ClusterDriverUnusable
-from kiln.clusters.models import Cluster, DriverPin, Node
+from kiln.clusters.models import DriverPin
 from kiln.compute.facade import Compute
 from kiln.compute.stack import StackSettings
 from kiln.compute_drivers.noop.cloud import NoopCloud
@@ -135,24 +135,13 @@ def simulated(reference: str) -> type[NodeClusterDriver]:
         raise ClusterDriverUnusable(
             f'The clusters of {driver_class.name} are not built by the engine of kiln.'
         )
-    looks = (
+    changes: dict[str, Any] = {}
+    if (
         driver_class.is_ready is not NodeClusterDriver.is_ready
         or type(driver_class.ready) is not WhenActive
-    )
-    changes: dict[str, Any] = {}
-    if looks:
-        changes['is_ready'] = _is_ready
+    ):
+        changes['is_ready'] = lambda self, context, cluster, node: READY
     if driver_class.drain is not NodeClusterDriver.drain:
-        changes['drain'] = _drain
+        changes['drain'] = lambda self, context, cluster, node: DRAINED
     # If nothing has to change, the driver itself is tested.
     return type(driver_class.__name__, (driver_class,), changes) if changes else driver_class
-
-
-def _is_ready(
-    self: NodeClusterDriver, context: Context, cluster: Cluster, node: Node
-) -> Readiness:
-    return READY
-
-
-def _drain(self: NodeClusterDriver, context: Context, cluster: Cluster, node: Node) -> Drained:
-    return DRAINED
