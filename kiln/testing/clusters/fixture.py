@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import tempfile
 import time
 import unittest
@@ -13,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.values import Context
-from kiln.clusters.models import Cluster
+from kiln.clusters.models import Cluster, OperationState
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clusters import samples
-from kiln.testing.clusters.simulation.course import Course
+from kiln.testing.clusters.simulation.course import Course, Ending
 from kiln.testing.clusters.simulation.operations import Row
 from kiln.testing.clusters.simulation.site import Site
 from kiln.testing.clusters.subjects import find_driver
@@ -69,16 +70,14 @@ class ClusterFixture(_Behaviours):
             raise CannotBeShown('the driver has an engine of its own')
         return opened
 
-    def filled_machine(self, opened: ClusterDriver) -> MachineSpec:
+    def filled_machine(self, opened: ClusterDriver, **parameters: Any) -> MachineSpec:
         """Return a machine specification with all that the driver requires."""
-        given = MachineSpec(parameters=dict(self.parameters))
-        return samples.filled(opened, samples.merged(self.machine, given))
+        given = {**self.machine.parameters, **self.parameters, **parameters}
+        return samples.filled(opened, dataclasses.replace(self.machine, parameters=given))
 
     def a_cluster(self, opened: ClusterDriver, **parameters: Any) -> Cluster:
         """Return a cluster as the store would return it."""
-        machine = samples.merged(
-            self.filled_machine(opened), MachineSpec(parameters=dict(parameters))
-        )
+        machine = self.filled_machine(opened, **parameters)
         return samples.cluster(self.driver_class, machine, 3, role=self.role)
 
     def asked(self, opened: ClusterDriver) -> Mapping[str, Any]:
@@ -116,6 +115,12 @@ class ClusterFixture(_Behaviours):
         for row in rows:
             if row.cap is not None and row.cap not in self.driver_class.capabilities:
                 raise CannotBeShown(f'the driver cannot {row.cap.value}')
+
+    def assert_right(self, ending: Ending, label: str) -> None:
+        """Fail unless an operation has ended correctly."""
+        succeeded = (OperationState.SUCCEEDED.value, '')
+        self.assertEqual(succeeded, (ending.operation, ending.cause), label)
+        self.assertEqual((), ending.wrongs, label)
 
     def new_folder(self) -> Path:
         """Return a folder that is removed after the behaviour."""

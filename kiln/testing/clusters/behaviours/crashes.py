@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar
 
-from kiln.clusters.models import OperationKind, OperationState
+from kiln.clusters.models import OperationKind
 from kiln.testing.clusters.crash_runs.crashing_worker import AFTER, BEFORE, CrashPoint
 from kiln.testing.clusters.crash_runs.fork_server import ForkServer
 from kiln.testing.clusters.crash_runs.trials import Trials
@@ -59,10 +59,6 @@ class CrashFixture(ClusterFixture):
             of.addClassCleanup(setattr, of, '_server', None)
         self.trials = Trials(course, of._server)
 
-    def _check_right(self, ending: Ending) -> None:
-        self.assertEqual((OperationState.SUCCEEDED.value, ''), (ending.operation, ending.cause))
-        self.assertEqual((), ending.wrongs)
-
 
 class AtCommits(CrashFixture):
     """Crashes at commits."""
@@ -96,7 +92,8 @@ class AtCommits(CrashFixture):
         self._killed_everywhere([operations.CREATE, operations.DELETE])
 
     def _killed_everywhere(self, rows: Sequence[Row]) -> None:
-        self._right(rows)
+        self.needs(*rows)
+        self.assert_right(self.trials.undisturbed(rows), rows[-1].title)
         stride = 1 if rows[-1].kind in self.exhaustive else self.stride
         for where in (BEFORE, AFTER):
             crashed = 0
@@ -125,11 +122,6 @@ class AtCommits(CrashFixture):
 
     # ---- what is checked ---------------------------------------------------------
 
-    def _right(self, rows: Sequence[Row]) -> None:
-        """Check that the last operation ends correctly without a crash."""
-        self.needs(*rows)
-        self._check_right(self.trials.undisturbed(rows))
-
     def _same(self, rows: Sequence[Row], *points: CrashPoint) -> int:
         """Check that the end is the same as without a crash; return the number of crashes."""
         label = f'{rows[-1].title}: {"; ".join(map(str, points))}'
@@ -155,8 +147,8 @@ class AtRandom(CrashFixture):
         folder = self.trials.new()
         rows = [row for row in self.life if row.cap in (None, *self.driver_class.capabilities)]
         expected = [self.trials.go_on(folder, row).ending for row in rows]
-        for ending in expected:
-            self._check_right(ending)
+        for row, ending in zip(rows, expected, strict=True):
+            self.assert_right(ending, row.title)
         killed = lives = 0
         while killed < self.crashes:
             lives += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from kiln.clusters.models import Node, NodeState, Operation, OperationState, StepState
+from kiln.clusters.models import Node, NodeState, Operation, StepState
 from kiln.db.store import Store
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.simulation import operations
@@ -88,10 +88,7 @@ class Life(ClusterFixture):
             with self.at.site.conducting(store):
                 self._ended(store, operation)
             ending = self.at.ending(store, operation, before)
-        self.assertEqual(
-            (OperationState.SUCCEEDED.value, ''), (ending.operation, ending.cause), row.title
-        )
-        self.assertEqual((), ending.wrongs, row.title)
+        self.assert_right(ending, row.title)
         self.assertEqual([NodeState.READY.value] * count, [node[3] for node in ending.nodes])
         self._spared(row, before)
         return operation

@@ -14,7 +14,7 @@ from kiln.clusters.spec import ClusterSpec, MachineSpec
 from kiln.db.store import Store
 from kiln.models import Amphora
 from kiln.testing.clusters import samples
-from kiln.testing.clusters.simulation.operations import Row, Wish
+from kiln.testing.clusters.simulation.operations import Row
 from kiln.testing.clusters.simulation.site import Site
 
 
@@ -59,34 +59,39 @@ class Course:
     def ask(self, store: Store, row: Row) -> Operation:
         """Submit an operation to the store; needs no conductor."""
         now = time.time()
-        wish = row.wish(self.nodes(store))
+        nodes = self.nodes(store)
+        named = row.named(nodes)
         operation = Operation(
-            id=str(uuid.uuid4()), cluster_id=self.id_(store), kind=row.kind, args=wish.args,
-            created_at=now, deadline_at=now + self.within_s,
-        )  # fmt: skip
+            id=str(uuid.uuid4()),
+            cluster_id=self.id_(store),
+            kind=row.kind,
+            args={'replace': named} if row.kind is OperationKind.REPLACE else {},
+            created_at=now,
+            deadline_at=now + self.within_s,
+        )
         if row.kind is OperationKind.CREATE:
             made = samples.cluster(
                 self.driver_class, self.machine, self.count, id_=operation.cluster_id
             )
             store.clusters.create(made, operation)
-        elif wish.count is None and not wish.renewed:
+        elif row.grows is None and not row.renews:
             store.operations.submit(operation)
         else:
             there = store.clusters.get(operation.cluster_id)
             store.clusters.change(
                 there.id,
-                self._changed(there.spec, wish),
+                self._changed(there.spec, row, len(nodes)),
                 generation=there.generation,
                 operation=operation,
-                doomed=dict.fromkeys(wish.doomed, 'asked for'),
+                doomed=dict.fromkeys(named, 'asked for'),
             )
         return operation
 
-    def _changed(self, spec: ClusterSpec, wish: Wish) -> ClusterSpec:
-        if wish.renewed:
+    def _changed(self, spec: ClusterSpec, row: Row, count: int) -> ClusterSpec:
+        if row.renews:
             spec = dataclasses.replace(spec, machine=samples.merged(spec.machine, self.other))
-        if wish.count is not None:
-            spec = dataclasses.replace(spec, groups=(samples.group(wish.count),))
+        if row.grows is not None:
+            spec = dataclasses.replace(spec, groups=(samples.group(count + row.grows),))
         return spec
 
     # ---- reading the state -----------------------------------------------------
