@@ -1,16 +1,68 @@
-"""The path of one client through the proxy, with its own server connection."""
+"""Connections through the proxy: a client, its own server connection, and their ends."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 from collections.abc import Awaitable, Callable
 
-from kiln.testing.proxy.exchanges import Request
-from kiln.testing.proxy.http1 import FramingError, Message, read_answer, read_request
-from kiln.testing.proxy.peer import Peer
+from kiln.testing.proxy.http1 import (
+    LONGEST_HEAD,
+    FramingError,
+    Message,
+    read_answer,
+    read_request,
+)
 
 LOG = logging.getLogger(__name__)
+
+_RESET_ON_CLOSE = struct.pack('ii', 1, 0)
+
+
+class Peer(asyncio.Protocol):
+    """A client or the server; considered gone once it stops sending.
+
+    To a client that has given up, a server looks no different, and clients that
+    only close their sending half are rare.
+    """
+
+    def __init__(self) -> None:
+        self.stream = asyncio.StreamReader(limit=LONGEST_HEAD)
+        #: Done when the connection has ended.
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.stream.feed_data(data)
+
+    def eof_received(self) -> None:
+        # The transport then closes itself.
+        self.stream.feed_eof()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc is None:
+            self.stream.feed_eof()
+        else:
+            self.stream.set_exception(exc)
+        self.gone.set_result(None)
+
+    @property
+    def open(self) -> bool:
+        """True while bytes can be sent."""
+        return not self.transport.is_closing()
+
+    def reset(self) -> None:
+        """Close at once; the other end sees a reset."""
+        if not self.gone.done():
+            sock = self.transport.get_extra_info('socket')
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            self.transport.abort()
 
 
 class NoAnswer(Exception):
@@ -28,7 +80,7 @@ class Connection:
         self,
         client: Peer,
         upstream: tuple[str, int],
-        handle: Callable[[Connection, Request], Awaitable[None]],
+        handle: Callable[[Connection, Message], Awaitable[None]],
     ) -> None:
         """Keep the client, the address of the server, and the handler of each request."""
         self.client = client
@@ -42,7 +94,7 @@ class Connection:
             lasting = True
             while lasting and self.client.open:
                 message = await read_request(self.client.stream, self.client.transport.write)
-                await self._handle(self, Request(message))
+                await self._handle(self, message)
                 lasting = message.lasting
         except (EOFError, OSError):
             pass  # The client has left.
@@ -57,7 +109,7 @@ class Connection:
                 ends.append(self._server.gone)
             await asyncio.wait(ends)
 
-    async def fetch(self, request: Request) -> Message:
+    async def fetch(self, request: Message) -> Message:
         """Send a request to the server, once, and return the answer.
 
         :raises NoAnswer: the server could not be reached, or gave no answer.
@@ -69,8 +121,8 @@ class Connection:
                     Peer, *self._upstream
                 )
                 self._server = server
-            server.transport.write(request.message.raw)
-            answer = await read_answer(server.stream, to_head=request.method == 'HEAD')
+            server.transport.write(request.raw)
+            answer = await read_answer(server.stream, to_head=request.first[0] == 'HEAD')
         except EOFError as exc:
             raise NoAnswer('The server closed the connection.') from exc
         except (OSError, FramingError) as exc:

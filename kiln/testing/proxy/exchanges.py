@@ -6,10 +6,10 @@ import asyncio
 import dataclasses
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
+from kiln.testing.proxy.connection import Peer
 from kiln.testing.proxy.http1 import Message
-from kiln.testing.proxy.peer import Peer
 from kiln.testing.proxy.server import Server
 
 # Clouds mount their services differently, so rules ignore mount point, version and
@@ -41,23 +41,15 @@ def matcher(method: str | None, path: str | None) -> Callable[[Request | Exchang
 class Request:
     """A request of a client, as rules and faults see it."""
 
-    __slots__ = ('message', 'method', 'path', 'target')
-
     def __init__(self, message: Message) -> None:
         self.message = message
         self.method, self.target = message.first[:2]
         #: Without query, version and project: ``/servers/detail``.
         self.path = resource_path(self.target)
-
-    @property
-    def query(self) -> str:
-        """The query string, without the question mark."""
-        return self.target.partition('?')[2]
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The headers, their names in lower case."""
-        return self.message.headers
+        #: Without the question mark.
+        self.query = self.target.partition('?')[2]
+        #: Their names are in lower case.
+        self.headers = message.headers
 
     @property
     def body(self) -> bytes:

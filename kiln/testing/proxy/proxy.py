@@ -15,7 +15,6 @@ from kiln.testing.proxy.connection import Connection, NoAnswer
 from kiln.testing.proxy.exchanges import Exchange, Fault, Request, Visit, matcher
 from kiln.testing.proxy.faults import Serve
 from kiln.testing.proxy.http1 import Message
-from kiln.testing.proxy.peer import Peer
 from kiln.testing.proxy.rule import Predicate, Rule
 from kiln.testing.proxy.server import LOOPBACK, Server
 from kiln.testing.proxy.urls import renamed
@@ -79,7 +78,11 @@ class FaultProxy:
         """
         self._loop = asyncio.new_event_loop()
         try:
-            self._server = Server(self._loop, self._port, self._serve)
+            self._server = Server(
+                self._loop,
+                self._port,
+                lambda client: Connection(client, self._upstream, self._handle).serve(),
+            )
         except OSError:
             self._loop.close()
             raise
@@ -205,28 +208,20 @@ class FaultProxy:
             self._loop.run_forever()
             runner.run(self._server.close())
 
-    async def _serve(self, client: Peer) -> None:
-        await Connection(client, self._upstream, self._handle).serve()
-
-    def _choose(self, request: Request) -> Fault | None:
-        for rule in self._rules:
-            fault = rule.choose(request)
-            if fault is not None:
-                return fault
-        return None
-
-    async def _handle(self, connection: Connection, request: Request) -> None:
+    async def _handle(self, connection: Connection, message: Message) -> None:
         """Play the fault of the first rule that has one, and record the exchange."""
 
         async def fetch(request: Request) -> Message:
-            return renamed(await connection.fetch(request), self._urls)
+            return renamed(await connection.fetch(request.message), self._urls)
 
-        client, exchange = connection.client, Exchange.of(request)
+        client, request = connection.client, Request(message)
+        exchange = Exchange.of(request)
         with self._changed:
             self._exchanges.append(exchange)
             self._changed.notify_all()
         try:
-            exchange.fault = self._choose(request)
+            chosen = (rule.choose(request) for rule in self._rules)
+            exchange.fault = next((one for one in chosen if one is not None), None)
             visit = Visit(request, exchange, client, self._server, fetch)
             await (exchange.fault or _SERVE).play(visit)
         except NoAnswer as exc:

@@ -58,7 +58,9 @@ class Rule:
 
     def choose(self, request: Request) -> Fault | None:
         """Return the fault for a request, or None if this rule has none for it."""
-        if (self.times is not None and self.hits >= self.times) or not self._fits(request):
+        if self.times is not None and self.hits >= self.times:
+            return None
+        if not (self._matches(request) and (self.when is None or self.when(request))):
             return None
         self.seen += 1
         if self.seen <= self.skip:
@@ -68,6 +70,3 @@ class Rule:
         fault = self.faults if isinstance(self.faults, Fault) else self.faults[self.hits]
         self.hits += 1
         return fault
-
-    def _fits(self, request: Request) -> bool:
-        return self._matches(request) and (self.when is None or self.when(request))

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from kiln.testing.proxy.peer import Peer
+from kiln.testing.proxy.connection import Peer
 
 LOOPBACK = '127.0.0.1'
 _BACKLOG = 512
