@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import itertools
 import threading
@@ -11,14 +12,11 @@ from collections.abc import Callable
 _PATIENCE_S = 0.05
 
 
+@dataclasses.dataclass(slots=True)
 class _Alarm:
-    """A thread that waits for a point in virtual time."""
+    """The condition of a thread that waits for a point in virtual time; None once it woke."""
 
-    __slots__ = ('condition', 'due')
-
-    def __init__(self, due: float, condition: threading.Condition) -> None:
-        self.due = due
-        self.condition: threading.Condition | None = condition
+    condition: threading.Condition | None
 
 
 class VirtualClock:
@@ -59,7 +57,7 @@ class VirtualClock:
             due = self._now + timeout
             if timeout <= 0:
                 return False
-            alarm = _Alarm(due, condition)
+            alarm = _Alarm(condition)
             heapq.heappush(self._alarms, (due, next(self._order), alarm))
         # advance() must hold the condition to notify it, and this thread holds the
         # condition until wait() releases it, so no notification is lost.

@@ -54,7 +54,6 @@ class SlowDriver(FaultyDriver):
         self.seconds = seconds
 
     def disturb(self, call: Call) -> None:
-        """Wait."""
         self.clock.sleep(self.seconds)
 
 
@@ -75,13 +74,11 @@ class FailingDriver(FaultyDriver):
         self._late = late
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Fail a call before it is passed on, or lose its result afterwards."""
         if self._late and self.broken and call in self.calls:
             self.inner.perform(call, *args)
         return super().perform(call, *args)
 
     def disturb(self, call: Call) -> None:
-        """Raise while ``broken``."""
         if self.broken:
             raise self._error(call)
 
@@ -104,6 +101,5 @@ class FlappingDriver(FaultyDriver):
         self._error = error
 
     def disturb(self, call: Call) -> None:
-        """Raise if this call is to fail."""
         if next(self._turns):
             raise self._error(call)

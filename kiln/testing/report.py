@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import itertools
-import unittest
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,11 +16,6 @@ class BehaviourOutcome(enum.StrEnum):
     FAILED = 'failed'
     # Neither passed nor failed: the test environment could not show it.
     NOT_SHOWN = 'not_shown'
-
-
-def sentence_of(case: unittest.TestCase) -> str:
-    """Return the promise that a behaviour shows, which is its name."""
-    return case.id().rpartition('.')[2].removeprefix('test_').replace('_', ' ')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,21 +1,50 @@
-"""Runner of behaviours without a test runner, for both kits."""
+"""Behaviours of both kits: the base of their fixtures, and a runner that returns results."""
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import itertools
 import time
 import unittest
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kiln.testing.report import BehaviourOutcome, BehaviourResult, sentence_of
+from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.testing.report import BehaviourOutcome, BehaviourResult
+
+if TYPE_CHECKING:
+    # For the type checker only: with a real base every test runner
+    # would collect the kit itself wherever a vendor imports it.
+    _TestCase = unittest.TestCase
+else:
+    _TestCase = object
 
 #: Called with the result of each behaviour as it ends.
 Progress = Callable[[BehaviourResult], None]
 #: The class of a behaviour, its subject, and the name of its method.
 Behaviour = tuple[type, str, str]
+
+
+class Behaviours(_TestCase):
+    """Base of the fixtures of both kits."""
+
+    #: Seconds within which every call must return, on each of the clocks.
+    soon_s: float = 5.0
+    clocks: Sequence[Clock] = (SYSTEM_CLOCK,)
+    #: The rule that a call breaks which returns later.
+    soon_rule: str
+
+    @contextlib.contextmanager
+    def soon(self, call: str) -> Iterator[None]:
+        """Fail unless the block ends within ``soon_s``."""
+        started = [clock.monotonic() for clock in self.clocks]
+        yield
+        took_s = max(
+            clock.monotonic() - then for clock, then in zip(self.clocks, started, strict=True)
+        )
+        self.assertLess(took_s, self.soon_s, f'{call} took {took_s:.1f} s: {self.soon_rule}')
 
 
 def selected(suites: Iterable[type], select: Iterable[str] | None) -> Iterator[Behaviour]:
@@ -49,6 +78,11 @@ def run(
         finally:
             judged.doClassCleanups()
     return tuple(results)
+
+
+def sentence_of(case: unittest.TestCase) -> str:
+    """Return the promise that a behaviour shows, which is its name."""
+    return case.id().rpartition('.')[2].removeprefix('test_').replace('_', ' ')
 
 
 def show(case: unittest.TestCase, subject: str) -> BehaviourResult:

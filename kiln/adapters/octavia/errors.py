@@ -36,21 +36,23 @@ def saying(kind: Callable[[str], Exception]) -> Translation:
     return lambda exc: kind(str(exc).replace('%', '%%'))
 
 
+def naming(kind: Callable[..., Exception], argument: str) -> Translation:
+    """Return a translation to errors of that kind, with kiln's message as this argument."""
+    return lambda exc: kind(**{argument: str(exc)})
+
+
 _no_resources = saying(exceptions.ComputeNoResourcesException)
+_failed = naming(exceptions.ComputeBuildException, 'fault')
+_unknown = naming(exceptions.ComputeUnknownException, 'exc')
+#: Octavia's error for a failed delete.
+of_delete = naming(exceptions.ComputeDeleteException, 'compute_msg')
 
 
 def of_build(exc: KilnError) -> Exception:
     """Return Octavia's error for a failed build."""
     if isinstance(exc, InsufficientCapacity):
         return _no_resources(exc)
-    failed: Exception = exceptions.ComputeBuildException(fault=str(exc))
-    return failed
-
-
-def of_delete(exc: KilnError) -> Exception:
-    """Return Octavia's error for a failed delete."""
-    failed: Exception = exceptions.ComputeDeleteException(compute_msg=str(exc))
-    return failed
+    return _failed(exc)
 
 
 def of_attach(
@@ -93,8 +95,3 @@ def of_validation(resource: str, name: str) -> Translation:
         return _unknown(exc)
 
     return translation
-
-
-def _unknown(exc: KilnError) -> Exception:
-    error: Exception = exceptions.ComputeUnknownException(exc=str(exc))
-    return error

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import tempfile
-import time
-import unittest
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.values import Context
@@ -22,16 +19,10 @@ from kiln.testing.clusters.simulation.course import Course, Ending
 from kiln.testing.clusters.simulation.operations import Row
 from kiln.testing.clusters.simulation.site import Site
 from kiln.testing.clusters.subjects import find_driver
-
-if TYPE_CHECKING:
-    # For the type checker only: with a real base every test runner
-    # would collect the kit itself wherever a vendor imports it.
-    _Behaviours = unittest.TestCase
-else:
-    _Behaviours = object
+from kiln.testing.runner import Behaviours
 
 
-class ClusterFixture(_Behaviours):
+class ClusterFixture(Behaviours):
     """The attributes of the kit that an author sets: the driver, and options."""
 
     #: A directory, ``module:Class``, or the name of an installed driver.
@@ -44,8 +35,7 @@ class ClusterFixture(_Behaviours):
     role: str = 'worker'
     #: What differs after an upgrade.
     other: MachineSpec = MachineSpec(image='kit-2')
-    #: Seconds within which every call must return.
-    soon_s: float = 5.0
+    soon_rule = 'poll once, never wait.'
     #: Deadline in seconds that a poll is given; a poll that gets no answer waits this long.
     look_s: float = 2.5
     #: Seconds within which an operation must end.
@@ -84,14 +74,6 @@ class ClusterFixture(_Behaviours):
         """Return the arguments that every method takes: context and cluster."""
         given: Context = samples.context(*(samples.node('kit-1', i) for i in (1, 2, 3)))
         return {'context': given, 'cluster': self.a_cluster(opened)}
-
-    @contextlib.contextmanager
-    def soon(self, call: str) -> Iterator[None]:
-        """Fail unless the block ends within ``soon_s``."""
-        started = time.monotonic()
-        yield
-        took_s = time.monotonic() - started
-        self.assertLess(took_s, self.soon_s, f'{call} took {took_s:.1f} s: poll once, never wait.')
 
     # ---- where clusters are built ------------------------------------------------
 

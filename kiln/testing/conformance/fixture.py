@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
-import unittest
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
 from kiln.compute.facade import Compute
@@ -27,14 +25,7 @@ from kiln.models import Ability, Amphora, AmphoraType, ComputeStatus, ServerGrou
 from kiln.testing.conformance import sweep
 from kiln.testing.conformance.samples import ask
 from kiln.testing.conformance.wording import in_words
-from kiln.testing.report import sentence_of
-
-if TYPE_CHECKING:
-    # For the type checker only: with a real base every test runner
-    # would collect the kit itself wherever a vendor imports it.
-    _Behaviours = unittest.TestCase
-else:
-    _Behaviours = object
+from kiln.testing.runner import Behaviours, sentence_of
 
 T = TypeVar('T')
 
@@ -42,7 +33,7 @@ _FIRST_STEP_S = 0.05
 _LONGEST_STEP_S = 5.0
 
 
-class ConformanceFixture(_Behaviours):
+class ConformanceFixture(Behaviours):
     """The part of the kit that a vendor fills in: ``make_driver``, and options.
 
     Options that are not set here are taken from the driver's own bench, if it names one.
@@ -58,8 +49,7 @@ class ConformanceFixture(_Behaviours):
     clock: Clock | None = None
     #: Seconds within which every effect must have taken place.
     timeout_s: float = 600.0
-    #: Seconds within which every call must return.
-    soon_s: float = 5.0
+    soon_rule = 'it waits for its effect.'
     #: Timeout in seconds of a build that must miss its deadline; enough to be accepted.
     short_s: float = 2.0
     #: Prefix of the names and keys of all that is built; anything without it
@@ -86,6 +76,7 @@ class ConformanceFixture(_Behaviours):
         self._groups: list[str] = []
         self.driver = self.make_driver()
         self.time: Clock = self.clock or self.driver.clock
+        self.clocks = (SYSTEM_CLOCK, self.time)
         self.addCleanup(self.driver.close)
         self.bench = bench_of(self.driver)
         self.build_arguments = self.build_arguments or self.bench.build_arguments
@@ -215,8 +206,8 @@ class ConformanceFixture(_Behaviours):
                 self.fail(f'Amphora {amphora_id} ended in error: {status.fault}.')
             return status.state is state and status.task_state is None
 
-        look = functools.partial(self.driver.status, amphora_id)
-        return self.becomes(look, rests, f'amphora {amphora_id} is {state.value}')
+        sentence = f'amphora {amphora_id} is {state.value}'
+        return self.becomes(lambda: self.driver.status(amphora_id), rests, sentence)
 
     def seen(self, amphora_id: str) -> ComputeStatus | None:
         """Return the status of an instance, or None if the backend does not know its id."""
@@ -232,17 +223,6 @@ class ConformanceFixture(_Behaviours):
     def gone(self, amphora_id: str, sentence: str = 'a deleted instance is gone') -> None:
         """Wait until the backend no longer knows an instance."""
         self.becomes(lambda: self.seen(amphora_id), is_gone, sentence)
-
-    @contextlib.contextmanager
-    def soon(self, call: str) -> Iterator[None]:
-        """Fail unless the block ends within ``soon_s`` on both clocks."""
-        clocks = (SYSTEM_CLOCK, self.time)
-        started = [clock.monotonic() for clock in clocks]
-        yield
-        took_s = max(clock.monotonic() - then for clock, then in zip(clocks, started, strict=True))
-        self.assertLess(
-            took_s, self.soon_s, f'{call} took {took_s:.1f} s: it waits for its effect.'
-        )
 
     # ---- threads, abilities ----------------------------------------------
 

@@ -38,7 +38,6 @@ class Gate(DriverWrapper):
         self.entered, self.released = threading.Event(), threading.Event()
 
     def perform(self, call: Call, *args: Any) -> Any:
-        """Pass a call on; a held call waits for the release."""
         if call in self._held:
             self.entered.set()
             self.released.wait()

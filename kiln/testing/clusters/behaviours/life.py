@@ -65,7 +65,6 @@ class Life(ClusterFixture):
     at: Course
 
     def setUp(self) -> None:
-        """Create a site for the cluster."""
         super().setUp()
         self.at = self.course(self.new_folder(), _COUNT)
 

@@ -61,7 +61,8 @@ class Trials:
 
     def go_on(self, folder: Path, row: Row, points: Iterable[CrashPoint] = ()) -> Trial:
         """Run an operation on the cluster in a folder."""
-        course = dataclasses.replace(self._course, site=self._course.site.at(folder))
+        site = dataclasses.replace(self._course.site, folder=folder)
+        course = dataclasses.replace(self._course, site=site)
         with course.site.open_store() as store:
             before = course.nodes(store)
             operation = course.ask(store, row)

@@ -79,10 +79,6 @@ class Site:
         with contextlib.closing(self._cloud()) as cloud:
             return cloud.instances()
 
-    def at(self, folder: Path) -> Site:
-        """Return the same site in another folder."""
-        return dataclasses.replace(self, folder=folder)
-
     def _cloud(self, faults: Sequence[str] = ()) -> NoopCloud:
         return NoopCloud(
             self.folder / 'cloud.db', accept_s=self.accept_s, build_s=self.build_s,
@@ -117,7 +113,6 @@ class _One:
         self._driver = simulated(reference).open()
 
     def open(self, pin: DriverPin) -> NodeClusterDriver:
-        """Return the driver for any pin."""
         return self._driver
 
 

@@ -101,7 +101,9 @@ def plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {text(key): plain(one) for key, one in value.items()}
+        if wrong := [key for key in value if not isinstance(key, str)]:
+            raise AssertionError(f'The key {wrong[0]!r} is not a string.')
+        return {key: plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
     if isinstance(value, frozenset | set):
@@ -109,13 +111,6 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     raise AssertionError(f'{value!r} is a {type(value).__name__}, which is not plain data.')
-
-
-def text(key: object) -> str:
-    """Return a key of a mapping; fail if it is not a string."""
-    if not isinstance(key, str):
-        raise AssertionError(f'The key {key!r} is not a string.')
-    return key
 
 
 def spoil(mapping: Mapping[str, Any]) -> None:
