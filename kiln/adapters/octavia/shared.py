@@ -54,7 +54,9 @@ class SharedComputes:
                 compute = self._open.get(backend)
                 if compute is None:
                     compute = self._open[backend] = open_backend(backend, conf)
-                    self._keeps_builds = _resumes_flows(conf)
+                    # Without a jobboard, no worker of Octavia would resume a build.
+                    jobboard = 'task_flow' in conf and conf.task_flow.jobboard_enabled
+                    self._keeps_builds = bool(jobboard)
         return compute
 
     def close(self) -> None:
@@ -87,11 +89,6 @@ def open_backend(backend: str | None, conf: Any) -> Compute:
     group = f'{compute_conf.GROUP}:{name}'
     kiln_conf.register(conf, group, compute_conf.BACKEND_OPTS, DEFAULTS)
     return DriverManager(conf).open(name, defaults=_defaults(backend, conf))
-
-
-def _resumes_flows(conf: Any) -> bool:
-    """Return True if Octavia has a jobboard; without one, no worker would resume a build."""
-    return 'task_flow' in conf and bool(conf.task_flow.jobboard_enabled)
 
 
 def _defaults(backend: str | None, conf: Any) -> dict[str, Any]:

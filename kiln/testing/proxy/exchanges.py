@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -57,38 +56,25 @@ class Request:
         return self.message.body
 
 
-@dataclasses.dataclass(slots=True)
 class Exchange:
     """The record of a request and its answers; filled in while the exchange goes on."""
 
-    method: str
-    target: str
-    path: str
-    request_bytes: int
-    #: Monotonic seconds when the whole request had arrived, and when the exchange was over.
-    started: float
-    ended: float | None = None
-    fault: Fault | None = None
-    #: The status that the client got; None if it got no answer.
-    status: int | None = None
-    #: The status from the server; None if it got no request or gave no answer.
-    server_status: int | None = None
-    #: The id that the server gave the request, and the one that the client sent.
-    request_id: str | None = None
-    global_request_id: str | None = None
-
-    @classmethod
-    def of(cls, request: Request) -> Exchange:
+    def __init__(self, request: Request) -> None:
         """Begin the record of a request that has arrived."""
         message = request.message
-        return cls(
-            request.method,
-            request.target,
-            request.path,
-            len(message.raw) - message.body_at,
-            time.monotonic(),
-            global_request_id=message.headers.get('x-openstack-request-id'),
-        )
+        self.method, self.target, self.path = request.method, request.target, request.path
+        self.request_bytes = len(message.raw) - message.body_at
+        #: Monotonic seconds when the whole request had arrived, and when the exchange was over.
+        self.started = time.monotonic()
+        self.ended: float | None = None
+        self.fault: Fault | None = None
+        #: The status that the client got; None if it got no answer.
+        self.status: int | None = None
+        #: The status from the server; None if it got no request or gave no answer.
+        self.server_status: int | None = None
+        #: The id that the server gave the request, and the one that the client sent.
+        self.request_id: str | None = None
+        self.global_request_id = message.headers.get('x-openstack-request-id')
 
     @property
     def seconds(self) -> float:
@@ -101,6 +87,8 @@ class Exchange:
             f'{self.method} {self.target}: {self.server_status or "no answer"} from the server, '
             f'{self.status or "no answer"} to the client, {self.seconds:.3f} s, {fault}'
         )
+
+    __repr__ = __str__
 
 
 class Fault:

@@ -54,7 +54,8 @@ class FaultProxy:
         self._port = port
         self._seed = seed
         self._on_end = on_end
-        self._rules: tuple[Rule, ...] = ()
+        #: The rules, in the order in which they are tried.
+        self.faults: tuple[Rule, ...] = ()
         self._rules_made = 0
         self._exchanges: list[Exchange] = []
         #: Guards rules and exchanges; notified when an exchange begins or ends.
@@ -149,17 +150,12 @@ class FaultProxy:
             # One generator for each rule, so that the n-th request that this rule
             # matches has the same result in every run, whatever other rules do.
             rule.join(self._remove, f'{self._seed}/{self._rules_made}')
-            self._rules = (*self._rules, rule)
+            self.faults = (*self.faults, rule)
         return rule
 
     def _remove(self, rule: Rule) -> None:
         with self._changed:
-            self._rules = tuple(known for known in self._rules if known is not rule)
-
-    @property
-    def faults(self) -> tuple[Rule, ...]:
-        """The rules, in the order in which they are tried."""
-        return self._rules
+            self.faults = tuple(known for known in self.faults if known is not rule)
 
     def rename(self, urls: Mapping[str, str]) -> None:
         """Replace these URLs by others, in headers and JSON of the server's answers."""
@@ -215,12 +211,12 @@ class FaultProxy:
             return renamed(await connection.fetch(request.message), self._urls)
 
         client, request = connection.client, Request(message)
-        exchange = Exchange.of(request)
+        exchange = Exchange(request)
         with self._changed:
             self._exchanges.append(exchange)
             self._changed.notify_all()
         try:
-            chosen = (rule.choose(request) for rule in self._rules)
+            chosen = (rule.choose(request) for rule in self.faults)
             exchange.fault = next((one for one in chosen if one is not None), None)
             visit = Visit(request, exchange, client, self._server, fetch)
             await (exchange.fault or _SERVE).play(visit)

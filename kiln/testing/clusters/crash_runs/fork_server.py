@@ -38,7 +38,8 @@ class ForkServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        """End the program and all processes that it has started."""
+        self._program.communicate()
 
     def run(self, site: Site, crash_point: CrashPoint) -> tuple[int, int]:
         """Run a process; return its id and its end.
@@ -51,10 +52,6 @@ class ForkServer:
     def wake(self, pid: int) -> int:
         """Let a stopped process continue; return its end, as ``run`` does."""
         return self._request(pid)[1]
-
-    def close(self) -> None:
-        """End the program and all processes that it has started; safe to repeat."""
-        self._program.communicate()
 
     def _request(self, *words: Any) -> tuple[int, int]:
         assert self._program.stdin is not None

@@ -46,15 +46,13 @@ class FaultConformance(GuardedFixture):
     def test_a_build_whose_answer_was_lost_says_so_and_names_its_key(self) -> None:
         key = self.new_key()
         self.faults.lose_answer(Call.BUILD)
-        error = self.build_error(key)
-        if error is not None:
+        if error := self.build_error(key):
             self.assertIsInstance(error, BuildOutcomeUnknown)
             self.assertEqual((error.build_key, error.outcome), (key, Outcome.UNKNOWN))
 
     def test_a_build_whose_answer_was_lost_advises_repeating_it(self) -> None:
         self.faults.lose_answer(Call.BUILD)
-        error = self.build_error(self.new_key())
-        if error is not None:
+        if error := self.build_error(self.new_key()):
             self.assertIs(error.advice, Advice.REPEAT)
 
     def test_a_build_whose_answer_was_lost_is_found_by_its_key(self) -> None:
@@ -79,8 +77,7 @@ class FaultConformance(GuardedFixture):
 
     def test_a_refused_build_says_that_nothing_was_done(self) -> None:
         self.faults.refuse(Call.BUILD)
-        error = self.build_error(self.new_key())
-        if error is not None:
+        if error := self.build_error(self.new_key()):
             self.assertIs(error.outcome, Outcome.NOT_APPLIED)
 
     def test_a_build_that_says_nothing_was_done_has_left_nothing(self) -> None:
@@ -113,8 +110,7 @@ class FaultConformance(GuardedFixture):
 
     def test_a_rate_limit_says_when_to_retry(self) -> None:
         self.faults.limit_rate(Call.BUILD, _RETRY_AFTER_S)
-        error = self.build_error(self.new_key())
-        if error is not None:
+        if error := self.build_error(self.new_key()):
             self.assertIsInstance(error, RateLimited)
             self.assertEqual(error.retry_after, _RETRY_AFTER_S)
 
