@@ -212,14 +212,12 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
         :raises ComputeUnknownException: the attachment failed for another reason.
         """
         try:
+            compute = self._compute()
             if port_id:
-                attached = self._patiently(self._compute().attach_port, compute_id, port_id)
+                attached = self._patiently(compute.attach_port, compute_id, port_id)
             else:
                 attached = self._patiently(
-                    self._compute().attach_network,
-                    compute_id,
-                    network_id or '',
-                    address=ip_address,
+                    compute.attach_network, compute_id, network_id or '', address=ip_address
                 )
             return translate.Interface.of(attached)
         except KilnError as exc:

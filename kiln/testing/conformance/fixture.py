@@ -121,6 +121,13 @@ class ConformanceFixture(Behaviours):
         self.settle(amphora_id)
         return amphora_id
 
+    def suspended(self, **given: Any) -> str:
+        """Build an instance, suspend it, and return its id."""
+        amphora_id = self.build_active(**given)
+        self.driver.suspend(amphora_id)
+        self.settle(amphora_id, State.SUSPENDED)
+        return amphora_id
+
     def described(self, **given: Any) -> Amphora:
         """Build an instance, and return its description from the backend."""
         return self.driver.get_amphora(amphora_id=self.build(**given))

@@ -13,13 +13,12 @@ from kiln.compute.facade import Compute
 from kiln.compute_drivers.authoring.bench import Faults, bench_of
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.testing.conformance.behaviours.abilities import Abilities
-from kiln.testing.conformance.behaviours.arguments import Arguments
+from kiln.testing.conformance.behaviours.arguments import Arguments, Files
 from kiln.testing.conformance.behaviours.building import Building
 from kiln.testing.conformance.behaviours.deleting import Deleting
 from kiln.testing.conformance.behaviours.errors import Errors
 from kiln.testing.conformance.behaviours.execution import Execution
 from kiln.testing.conformance.behaviours.faults import FaultConformance
-from kiln.testing.conformance.behaviours.files import Files
 from kiln.testing.conformance.behaviours.finding import Finding
 from kiln.testing.conformance.behaviours.groups import Groups
 from kiln.testing.conformance.behaviours.listing import Listing
@@ -34,10 +33,6 @@ from kiln.testing.conformance.fixture import ConformanceFixture
 from kiln.testing.conformance.sweep import remains, sweep
 from kiln.testing.report import ConformanceReport
 from kiln.testing.runner import Behaviour, Progress, run, selected
-
-MakeDriver = Callable[[], AmphoraComputeDriver]
-MakeCompute = Callable[[AmphoraComputeDriver], Compute]
-MakeFaults = Callable[[AmphoraComputeDriver], Faults]
 
 
 class ComputeDriverConformance(
@@ -67,10 +62,10 @@ class ComputeDriverConformance(
 
 
 def run_conformance(
-    make_driver: MakeDriver,
+    make_driver: Callable[[], AmphoraComputeDriver],
     *,
-    faults: MakeFaults | None = None,
-    guards: MakeCompute = Compute,
+    faults: Callable[[AmphoraComputeDriver], Faults] | None = None,
+    guards: Callable[[AmphoraComputeDriver], Compute] = Compute,
     clock: Clock | None = None,
     select: Iterable[str] | None = None,
     build_arguments: Mapping[str, Any] | None = None,

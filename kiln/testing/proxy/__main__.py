@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from kiln.testing.proxy import rule_text
+from kiln.testing.proxy import rule
 from kiln.testing.proxy.exchanges import Exchange
 from kiln.testing.proxy.proxy import FaultProxy
 
@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog='python -m kiln.testing.proxy',
         description='Stands between HTTP clients and a server, and produces faults.',
-        epilog=f'Faults: {", ".join(rule_text.FAULTS)}.',
+        epilog=f'Faults: {", ".join(rule.FAULTS)}.',
     )
     parser.add_argument('--upstream', required=True, metavar='URL', help='the server')
     parser.add_argument('--port', type=int, default=0, help='port to listen on; 0 is any free one')
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         proxy = FaultProxy(args.upstream, port=args.port, seed=args.seed, on_end=_print)
         for text in args.fault:
-            proxy.add(rule_text.rule(text))
+            proxy.add(rule.parse(text))
         with proxy:
             _print(f'{proxy.url} forwards to {args.upstream}')
             signal.sigwait(_STOP)

@@ -5,9 +5,9 @@ import os
 from kiln.compute.backends import stack_settings
 from kiln.compute.stack import assemble
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
+from kiln.testing.conformance.behaviours.arguments import Files
 from kiln.testing.conformance.behaviours.building import Building
 from kiln.testing.conformance.behaviours.execution import Execution
-from kiln.testing.conformance.behaviours.files import Files
 from kiln.testing.conformance.behaviours.repeating import Repeating
 from kiln.testing.conformance.behaviours.watching import Watching
 from tests.functional.docker.site import DockerBench, EngineCase

@@ -5,11 +5,11 @@ import os
 from kiln.compute.backends import stack_settings
 from kiln.compute.stack import assemble
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
+from kiln.testing.conformance.behaviours.arguments import Files
 from kiln.testing.conformance.behaviours.building import Building
 from kiln.testing.conformance.behaviours.deleting import Deleting
 from kiln.testing.conformance.behaviours.errors import Errors
 from kiln.testing.conformance.behaviours.execution import Execution
-from kiln.testing.conformance.behaviours.files import Files
 from kiln.testing.conformance.behaviours.finding import Finding
 from kiln.testing.conformance.behaviours.groups import Groups
 from kiln.testing.conformance.behaviours.listing import Listing

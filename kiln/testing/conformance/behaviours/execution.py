@@ -92,10 +92,3 @@ class Execution(ConformanceFixture):
     def test_a_console_log_of_an_unknown_instance_is_not_found(self) -> None:
         with self.assertRaises(InstanceNotFoundError):
             self.driver.console_log(self.unknown_id())
-
-    def suspended(self) -> str:
-        """Build an instance, suspend it, and return its id."""
-        amphora_id = self.build_active()
-        self.driver.suspend(amphora_id)
-        self.settle(amphora_id, State.SUSPENDED)
-        return amphora_id

@@ -39,9 +39,7 @@ class Repeating(GuardedFixture):
     @needs(Ability.SUSPEND)
     def test_a_repeated_build_reports_at_once_that_its_instance_is_suspended(self) -> None:
         key = self.new_key()
-        amphora_id = self.build_active(build_key=key)
-        self.driver.suspend(amphora_id)
-        self.settle(amphora_id, State.SUSPENDED)
+        amphora_id = self.suspended(build_key=key)
         compute, _ = self.behind_guards()
         error = self.error_of(self.start_build(compute, build_key=key))
         self.close_guards(compute)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from kiln.models import Ability, State
+from kiln.models import Ability
 from kiln.testing.conformance.fixture import ConformanceFixture, needs
 
 _THREADS = 8
@@ -77,9 +77,7 @@ class Threads(ConformanceFixture):
 
     @needs(Ability.SUSPEND, Ability.RESUME)
     def test_a_resume_returns_before_its_effect(self) -> None:
-        amphora_id = self.build_active()
-        self.driver.suspend(amphora_id)
-        self.settle(amphora_id, State.SUSPENDED)
+        amphora_id = self.suspended()
         with self.soon('resume'):
             self.driver.resume(amphora_id)
 

@@ -3,17 +3,17 @@
 import unittest
 
 from kiln.testing.proxy import Answer, Delay, LoseAnswer, Refuse, Reset, html_page, nova_error
-from kiln.testing.proxy.rule_text import FAULTS, rule
+from kiln.testing.proxy.rule import FAULTS, parse
 
 
 class RuleText(unittest.TestCase):
     def test_a_line_says_method_path_and_fault(self):
-        made = rule('POST /servers lose_answer times=1')
+        made = parse('POST /servers lose_answer times=1')
         self.assertEqual(('POST', '/servers', LoseAnswer()), (made.method, made.path, made.faults))
         self.assertEqual((0, 1, 1.0), (made.skip, made.times, made.chance))
 
     def test_a_star_is_any_method_and_any_path(self):
-        made = rule('* * reset skip=3 chance=0.5')
+        made = parse('* * reset skip=3 chance=0.5')
         self.assertEqual((None, None, Reset()), (made.method, made.path, made.faults))
         self.assertEqual((3, None, 0.5), (made.skip, made.times, made.chance))
 
@@ -29,12 +29,12 @@ class RuleText(unittest.TestCase):
             'nova_error status=413 retry_after=5': nova_error(413, retry_after='5'),
         }.items():
             with self.subTest(line):
-                self.assertEqual(fault, rule(f'* * {line}').faults)
+                self.assertEqual(fault, parse(f'* * {line}').faults)
 
     def test_every_fault_can_be_said_by_its_name_alone(self):
         for name, make in FAULTS.items():
             with self.subTest(name):
-                self.assertEqual(make(), rule(f'* * {name}').faults)
+                self.assertEqual(make(), parse(f'* * {name}').faults)
 
     def test_a_line_that_is_no_rule_says_why(self):
         for line, why in {
@@ -49,5 +49,5 @@ class RuleText(unittest.TestCase):
             '* /( reset': "'/(' is not a regular expression for a path",
         }.items():
             with self.subTest(line), self.assertRaises(ValueError) as raised:
-                rule(line)
+                parse(line)
             self.assertIn(why, str(raised.exception))
