@@ -235,18 +235,12 @@ class KilnDriver(compute_base.ComputeBase):  # type: ignore[misc]  # Octavia has
     # ---- validation of the operator's profiles ----------------------------
 
     def validate_flavor(self, flavor_id: str) -> None:
-        """Return if amphorae can use the flavor.
-
-        :raises InvalidSubresource: amphorae cannot use the flavor.
-        """
+        """Return if amphorae can use the flavor, or else raise InvalidSubresource."""
         with errors.leaving_as(errors.of_validation('Compute flavor', flavor_id)):
             self._compute().validate_flavor(flavor_id, timeout=ANSWER_S).result()
 
     def validate_availability_zone(self, availability_zone: str) -> None:
-        """Return if amphorae can be placed in the zone.
-
-        :raises InvalidSubresource: amphorae cannot be placed in the zone.
-        """
+        """Return if amphorae can be placed in the zone, or else raise InvalidSubresource."""
         refused = errors.of_validation('Compute availability zone', availability_zone)
         with errors.leaving_as(refused):
             self._compute().validate_zone(availability_zone, timeout=ANSWER_S).result()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -231,18 +229,7 @@ class ConformanceFixture(Behaviours):
         """Wait until the backend no longer knows an instance."""
         self.becomes(lambda: self.seen(amphora_id), is_gone, sentence)
 
-    # ---- threads, abilities ----------------------------------------------
-
-    def at_once(self, *actions: Callable[[], T]) -> list[T]:
-        """Run all actions at the same time, each on its own thread."""
-        barrier = threading.Barrier(len(actions))
-
-        def act(action: Callable[[], T]) -> T:
-            barrier.wait()
-            return action()
-
-        with ThreadPoolExecutor(len(actions)) as pool:
-            return [future.result() for future in [pool.submit(act, one) for one in actions]]
+    # ---- abilities ----------------------------------------------
 
     def assert_refused(self, ability: Ability) -> None:
         """Fail unless the driver refuses an ability it lacks and names both in the error."""
@@ -251,6 +238,21 @@ class ConformanceFixture(Behaviours):
         self.assertIsInstance(caught.exception, NotImplementedError)
         self.assertIn(ability.value, str(caught.exception))
         self.assertIn(self.driver.name, str(caught.exception))
+
+    def lacks(self, *abilities: Ability) -> bool:
+        """Return True if the driver lacks an ability, which it must refuse."""
+        lacking = [one for one in abilities if one not in self.driver.abilities]
+        for ability in lacking:
+            self.assert_refused(ability)
+        return bool(lacking)
+
+    def lacks_option(self, **option: Any) -> bool:
+        """Return True if the backend does not support an option, which it must refuse."""
+        if self.driver.limits.refused_options.isdisjoint(option):
+            return False
+        with self.assertRaises(InvalidBuildRequest):
+            self.build(**option)
+        return True
 
     # ---- cleanup ---------------------------------------------------------
 
@@ -271,33 +273,20 @@ _Behaviour = Callable[[_F], None]
 
 def needs(*abilities: Ability) -> Callable[[_Behaviour[_F]], _Behaviour[_F]]:
     """Show that the driver refuses each of these abilities that it lacks."""
-
-    def decorate(behaviour: _Behaviour[_F]) -> _Behaviour[_F]:
-        @functools.wraps(behaviour)
-        def either(self: _F) -> None:
-            lacking = [one for one in abilities if one not in self.driver.abilities]
-            if not lacking:
-                behaviour(self)
-            for ability in lacking:
-                self.assert_refused(ability)
-
-        return either
-
-    return decorate
+    return lambda behaviour: _unless(lambda self: self.lacks(*abilities), behaviour)
 
 
 def takes(**option: Any) -> Callable[[_Behaviour[_F]], _Behaviour[_F]]:
     """Show that an option is refused where the backend does not support it."""
+    return lambda behaviour: _unless(lambda self: self.lacks_option(**option), behaviour)
 
-    def decorate(behaviour: _Behaviour[_F]) -> _Behaviour[_F]:
-        @functools.wraps(behaviour)
-        def either(self: _F) -> None:
-            if self.driver.limits.refused_options.isdisjoint(option):
-                behaviour(self)
-                return
-            with self.assertRaises(InvalidBuildRequest):
-                self.build(**option)
 
-        return either
+def _unless(
+    lacking: Callable[[ConformanceFixture], bool], behaviour: _Behaviour[_F]
+) -> _Behaviour[_F]:
+    @functools.wraps(behaviour)
+    def either(self: _F) -> None:
+        if not lacking(self):
+            behaviour(self)
 
-    return decorate
+    return either

@@ -37,7 +37,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         self._matches = matcher(self.method, self.path)
-        self._remove: Callable[[Rule], None] | None = None
+        self._remove: Callable[[Rule], None] = lambda rule: None
         self._random = random.Random()  # noqa: S311 - not for secrets
         if not isinstance(self.faults, Fault):
             in_turn = len(self.faults)
@@ -56,8 +56,7 @@ class Rule:
 
     def remove(self) -> None:
         """Take the rule out of its proxy; safe to repeat."""
-        if self._remove is not None:
-            self._remove(self)
+        self._remove(self)
 
     def choose(self, request: Request) -> Fault | None:
         """Return the fault for a request, or None if this rule has none for it."""

@@ -82,7 +82,6 @@ class Server:
     def _cancel_comeback(self) -> None:
         if self._comeback is not None:
             self._comeback.cancel()
-            self._comeback = None
 
     def _listen(self) -> None:
         if self._listening is None:

@@ -125,11 +125,11 @@ class AtCommits(CrashFixture):
     def _same(self, rows: Sequence[Row], *points: CrashPoint) -> int:
         """Check that the end is the same as without a crash; return the number of crashes."""
         label = f'{rows[-1].title}: {"; ".join(map(str, points))}'
-        trial = self.trials.disturbed(rows, *points)
+        ending = self.trials.disturbed(rows, *points)
         # Checked first, as its words explain all other differences.
-        self.assertEqual((), trial.ending.wrongs, label)
-        self.assertEqual(self.trials.undisturbed(rows), trial.ending, label)
-        return trial.crashed
+        self.assertEqual((), ending.wrongs, label)
+        self.assertEqual(self.trials.undisturbed(rows), ending, label)
+        return ending.crashed
 
 
 class AtRandom(CrashFixture):
@@ -146,7 +146,7 @@ class AtRandom(CrashFixture):
         dice = random.Random(self.seed)  # noqa: S311  # for tests only
         folder = self.trials.new()
         rows = [row for row in self.life if row.cap in (None, *self.driver_class.capabilities)]
-        expected = [self.trials.go_on(folder, row).ending for row in rows]
+        expected = [self.trials.go_on(folder, row) for row in rows]
         for row, ending in zip(rows, expected, strict=True):
             self.assert_right(ending, row.title)
         killed = lives = 0
@@ -169,9 +169,9 @@ class AtRandom(CrashFixture):
                 for _ in range(dice.randint(0, 3))
             ]
             label = f'seed {self.seed}, life {life}: {row.title} ({"; ".join(map(str, points))})'
-            trial = self.trials.go_on(folder, row, points)
-            self.assertEqual(undisturbed, trial.ending, label)
-            killed += trial.crashed
+            ending = self.trials.go_on(folder, row, points)
+            self.assertEqual(undisturbed, ending, label)
+            killed += ending.crashed
         return killed
 
 

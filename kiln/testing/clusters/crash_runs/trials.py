@@ -17,22 +17,12 @@ UNDISTURBED = CrashPoint()
 _EXPECTED = (0, -signal.SIGKILL, -signal.SIGSTOP)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Trial:
-    """The result of an operation."""
-
-    ending: Ending
-    #: Number of its processes that reached their crash point.
-    crashed: int
-
-
 class Trials:
     """Runs operations, with crashes, in subfolders of the folder of its site."""
 
     def __init__(self, course: Course, server: ForkServer) -> None:
         self._course = course
         self._server = server
-        self._folder = course.site.folder
         self._stages: dict[tuple[str, ...], tuple[Path, Ending]] = {}
         self._made = 0
 
@@ -40,7 +30,7 @@ class Trials:
         """Return the end of the last operation when nothing crashes."""
         return self._stage(rows)[1]
 
-    def disturbed(self, rows: Sequence[Row], *points: CrashPoint) -> Trial:
+    def disturbed(self, rows: Sequence[Row], *points: CrashPoint) -> Ending:
         """Run some operations; the last one runs in processes with these crash points."""
         *before, row = rows
         folder = self.new(before)
@@ -52,14 +42,14 @@ class Trials:
     def new(self, before: Sequence[Row] = ()) -> Path:
         """Return a new folder for a cluster, after some operations on it."""
         self._made += 1
-        folder = self._folder / str(self._made)
+        folder = self._course.site.folder / str(self._made)
         if before:
             shutil.copytree(self._stage(before)[0], folder)
         else:
             folder.mkdir()
         return folder
 
-    def go_on(self, folder: Path, row: Row, points: Iterable[CrashPoint] = ()) -> Trial:
+    def go_on(self, folder: Path, row: Row, points: Iterable[CrashPoint] = ()) -> Ending:
         """Run an operation on the cluster in a folder."""
         site = dataclasses.replace(self._course.site, folder=folder)
         course = dataclasses.replace(self._course, site=site)
@@ -68,7 +58,7 @@ class Trials:
             operation = course.ask(store, row)
         crashed = self._run(course, points)
         with course.site.open_store() as store:
-            return Trial(ending=course.ending(store, operation, before), crashed=crashed)
+            return course.ending(store, operation, before, crashed)
 
     def _run(self, course: Course, points: Iterable[CrashPoint]) -> int:
         crashed, stopped = 0, []
@@ -95,5 +85,5 @@ class Trials:
         if key not in self._stages:
             *before, row = rows
             folder = self.new(before)
-            self._stages[key] = folder, self.go_on(folder, row).ending
+            self._stages[key] = folder, self.go_on(folder, row)
         return self._stages[key]

@@ -38,6 +38,8 @@ class Ending:
     machines: tuple[tuple[Any, ...], ...]
     #: Nodes with two machines or no machine, orphaned machines, gaps in the receipt.
     wrongs: tuple[str, ...]
+    #: Number of processes that crashed on the way.
+    crashed: int = dataclasses.field(default=0, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,7 +110,9 @@ class Course:
         alive = [node for node in found if node.state is not NodeState.GONE]
         return sorted(alive, key=lambda node: (node.created_at, node.name))
 
-    def ending(self, store: Store, operation: Operation, before: Sequence[Node]) -> Ending:
+    def ending(
+        self, store: Store, operation: Operation, before: Sequence[Node], crashed: int = 0
+    ) -> Ending:
         """Return the state of everything after an operation has ended."""
         ended = store.operations.get(operation.id)
         there = store.clusters.list()
@@ -123,6 +127,7 @@ class Course:
             kept=sum((node.id, node.compute_id) in former for node in nodes),
             machines=tuple(sorted((_seen(one) for one in machines), key=str)),
             wrongs=tuple(self._wrongs(store, operation, nodes, machines)),
+            crashed=crashed,
         )
 
     def _wrongs(

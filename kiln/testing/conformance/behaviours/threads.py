@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from kiln.models import Ability
 from kiln.testing.conformance.fixture import ConformanceFixture, needs
+
+T = TypeVar('T')
 
 _THREADS = 8
 
@@ -92,3 +97,14 @@ class Threads(ConformanceFixture):
         amphora_id = self.build_active()
         with self.soon('rebuild'):
             self.driver.rebuild(amphora_id)
+
+    def at_once(self, *actions: Callable[[], T]) -> list[T]:
+        """Run all actions at the same time, each on its own thread."""
+        barrier = threading.Barrier(len(actions))
+
+        def act(action: Callable[[], T]) -> T:
+            barrier.wait()
+            return action()
+
+        with ThreadPoolExecutor(len(actions)) as pool:
+            return [future.result() for future in [pool.submit(act, one) for one in actions]]
