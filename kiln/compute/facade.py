@@ -391,7 +391,7 @@ class Compute(OptionalCalls):
 
     @property
     def _stack(self) -> Stack:
-        return self._builder.stack
+        return (self._opened or self._open_again()).stack
 
     def _open_again(self) -> Builder:
         with self._opening:

@@ -27,21 +27,33 @@ _KINDS = {'get_amphora': 'get', 'list_amphorae': 'list'}
 
 def at_the_door(method: Callable[P, T]) -> Callable[P, T]:
     """Add backend, operation and machine to each error that a call raises at once."""
-    signature = inspect.signature(method)
     kind = _KINDS.get(method.__name__, method.__name__)
+    names = [
+        (index, name)
+        for index, name in enumerate(inspect.signature(method).parameters)
+        if name in {'amphora_id', 'build_key'}
+    ]
 
     @functools.wraps(method)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return method(*args, **kwargs)
         except AmphoraComputeError as exc:
-            given = signature.bind(*args, **kwargs).arguments
-            exc.name_missing(backend=given['self'].name, operation=kind)
-            for name in ('amphora_id', 'build_key'):
-                value = given.get(name)
+            # Not by name_missing(), because an open circuit can refuse thousands of calls.
+            if exc.backend is None:
+                facade: Any = args[0]
+                exc.backend = facade.name
+            if exc.operation is None:
+                exc.operation = kind
+            for index, name in names:
+                value: Any = args[index] if index < len(args) else kwargs.get(name)
                 # An invalid argument itself appears only in the message.
-                if isinstance(value, str) and validation.is_text(value):
-                    exc.name_missing(**{name: value})
+                if (
+                    getattr(exc, name) is None
+                    and isinstance(value, str)
+                    and validation.is_text(value)
+                ):
+                    setattr(exc, name, value)
             raise
 
     return checked
@@ -217,7 +229,7 @@ class OptionalCalls(abc.ABC):
     ) -> Errand[Any]:
         """Check the arguments of a call, and send it."""
         stack = self._stack
-        args = arguments.checked(call, stack.driver.owner, *args)
+        args = arguments.checked(call, stack.driver.owner, args)
         seconds = validation.check_timeout(timeout)
         return stack.executor.submit(call, *args, timeout_s=seconds, priority=priority)
 
@@ -235,7 +247,7 @@ class OptionalCalls(abc.ABC):
         if not validation.check_flag('wait', wait):
             return self._submit(call, amphora_id, *args, timeout=timeout, priority=priority)
         stack = self._stack
-        args = arguments.checked(call, stack.driver.owner, amphora_id, *args)
+        args = arguments.checked(call, stack.driver.owner, (amphora_id, *args))
         operation = self._waiting(call.label, args[0], goal, timeout, priority)
         flow = EffectFlow(stack, operation, goal)
         with beginning(operation):

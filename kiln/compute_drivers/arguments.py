@@ -21,7 +21,7 @@ def count(call: Call) -> int:
     return len(_CHECKS[call])
 
 
-def checked(call: Call, owner: str, *args: Any) -> tuple[Any, ...]:
+def checked(call: Call, owner: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the checked arguments of a call's hook, for the site of an owner.
 
     :raises InvalidRequest: an argument is wrong, or belongs to another site.

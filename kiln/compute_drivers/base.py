@@ -390,7 +390,7 @@ class AmphoraComputeDriver(ComputeHooks):
             raise error from error.__cause__
 
     def _perform_checked(self, call: Call, *args: Any) -> Any:
-        return self.perform(call, *checked(call, self.owner, *args))
+        return self.perform(call, *checked(call, self.owner, args))
 
     def refusal(self, call: Call) -> AmphoraComputeError | None:
         """Return the error that would refuse such a call now, without making the call."""

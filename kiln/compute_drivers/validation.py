@@ -8,8 +8,8 @@ from __future__ import annotations
 import enum
 import inspect
 import itertools
+import os
 import re
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeGuard, TypeVar
@@ -62,10 +62,12 @@ def build_request(limits: Limits, given: Mapping[str, Any], *, owner: str) -> Bu
     """
 
     def optional(argument: str) -> str | None:
-        return check_optional(argument, given.get(argument))
+        value = given.get(argument)
+        return None if value is None else check_text(argument, value)
 
     def texts(argument: str) -> tuple[str, ...]:
-        return _texts(argument, given.get(argument))
+        values = given.get(argument)
+        return () if values is None else _texts(argument, values)
 
     owner = check_owner(owner)
     build_key, name = given.get('build_key'), given.get('name')
@@ -101,9 +103,10 @@ def build_request(limits: Limits, given: Mapping[str, Any], *, owner: str) -> Bu
 
 def check_text(argument: str, value: object, *, max_length: int = MAX_TEXT) -> str:
     """Return a non-empty, printable string, or name the argument that is not one."""
-    if not isinstance(value, str):
-        raise InvalidRequest(f'{argument} must be a string, not {_kind(value)}.')
-    value = _plain(value)
+    if type(value) is not str:
+        if not isinstance(value, str):
+            raise InvalidRequest(f'{argument} must be a string, not {_kind(value)}.')
+        value = _plain(value)
     if not value or value != value.strip():
         # Not quoted: the argument can be a whole key, read with its line end.
         raise InvalidRequest(f'{argument} is empty or has spaces around it.')
@@ -123,7 +126,7 @@ def check_optional(argument: str, value: object) -> str | None:
 
 def is_text(value: str) -> bool:
     """Return True if a text can be an id or a key."""
-    text = _plain(value)
+    text = value if type(value) is str else _plain(value)
     return 0 < len(text) <= MAX_TEXT and text == text.strip() and text.isprintable()
 
 
@@ -331,9 +334,7 @@ def _entries(argument: str, values: object, of: str) -> dict[Any, Any]:
         ) from exc
 
 
-def _texts(argument: str, values: Iterable[str] | None) -> tuple[str, ...]:
-    if values is None:
-        return ()
+def _texts(argument: str, values: Iterable[str]) -> tuple[str, ...]:
     items = check_items(argument, values, 'strings')
     # Keys are whole public keys, far longer than any id.
     texts = tuple(
@@ -359,7 +360,7 @@ def _placement(place: object, limits: Limits) -> Placement:
 
 def _build_key(build_key: str | None) -> str:
     if build_key is None:
-        return uuid.uuid4().hex
+        return os.urandom(16).hex()
     if not isinstance(build_key, str) or not _BUILD_KEY.fullmatch(build_key):
         raise InvalidRequest(
             f'build_key must be 1 to 48 letters, digits, dots, colons, '

@@ -73,8 +73,10 @@ class Phase:
     def refusal(self, name: str, now: float) -> CircuitOpenError:
         """Return the error of a call that the circuit of that name refuses."""
         retry_after: float | None = self.until - now
+        advice = Advice.WAIT
         if self.manual:
-            retry_after = None
+            # Waiting does not close it.
+            retry_after, advice = None, Advice.REPAIR
             text = 'was opened by hand, until it is closed by hand.'
         elif self.state == STATE_HALF_OPEN:
             retry_after = min(self.until - now, PROBE_HINT_S)
@@ -84,8 +86,7 @@ class Phase:
         error = CircuitOpenError(
             f'Circuit {name} {text}',
             retry_after=retry_after,
-            # Waiting does not close a circuit that was opened by hand.
-            advice=Advice.REPAIR if self.manual else Advice.WAIT,
+            advice=advice,
             backend=name,
         )
         error.__cause__ = self.cause

@@ -67,7 +67,7 @@ def restored_arguments(operation: Errand[Any], owner: str) -> tuple[Any, ...] | 
         if len(args) != arguments.count(call):
             return None
     try:
-        return arguments.checked(call, owner, *map(_restored, args))
+        return arguments.checked(call, owner, tuple(map(_restored, args)))
     except (InvalidRequest, TypeError) as exc:
         raise InvalidRequest(
             f'Cannot recover this: its arguments are not those of {call.label}: {exc}'
