@@ -81,8 +81,10 @@ class DriverManager:
         """
         name = name or self.default_backend
         reopen, settings = self._configured(name, clock, defaults or {})
-        told = default_listeners(metrics=self._site.metrics, tracing=self._site.tracing)
-        return Compute(reopen(), settings=settings, listeners=(*told, *listeners), reopen=reopen)
+        notified = default_listeners(metrics=self._site.metrics, tracing=self._site.tracing)
+        return Compute(
+            reopen(), settings=settings, listeners=(*notified, *listeners), reopen=reopen
+        )
 
     def open_driver(
         self, name: str | None = None, *, clock: Clock = SYSTEM_CLOCK

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 
 from kiln.clock import Deadline
-from kiln.compute.effect import as_kind, left_alone, told
+from kiln.compute.effect import converted, reworded, wait_error
 from kiln.compute.goals import BuildGoal, Until
 from kiln.compute.placement import FullPlaces, PlacedBuild
 from kiln.compute.stack import Stack, beginning
@@ -121,14 +121,14 @@ class Builder:
         if goal.discards:
             self.stack.executor.discard_build(key, amphora_id)
 
-    def take_up(self, operation: Errand[str], goal: BuildGoal) -> None:
+    def recover(self, operation: Errand[str], goal: BuildGoal) -> None:
         """Resume a build of an earlier process: look it up by its key, never send it again."""
         executor = self.stack.executor
         if goal.until is Until.ACCEPTED:
-            executor.take_up(operation)
+            executor.recover(operation)
             return
         flow = BuildFlow(self, operation, goal)
-        executor.take_up(operation, flow.accepted)
+        executor.recover(operation, flow.accepted)
         flow.start()
 
     def longest_s(self, goal: BuildGoal) -> float:
@@ -235,7 +235,7 @@ class BuildFlow:
         elif isinstance(error, BuildNotRunning) and (key := self._key.known) is not None:
             # The amphora has run, so nothing has to be looked up or removed.
             self._concluded = True
-            self._operation.fail(left_alone(error, key))
+            self._operation.fail(wait_error(error, key))
         elif error is not None:
             self._fail(self._build_error(error))
         elif self._goal.until is Until.ACTIVE:
@@ -243,10 +243,10 @@ class BuildFlow:
         else:
             self._probing = True
             # A hanging probe must not delay the result.
-            self._stack.scheduler.call_later(self._deadline.remaining_s(), self._look)
-            self._look()
+            self._stack.scheduler.call_later(self._deadline.remaining_s(), self._poll)
+            self._poll()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Read the amphora and run the probe, until the probe succeeds."""
         operation = self._operation
         if operation.done():
@@ -258,9 +258,9 @@ class BuildFlow:
             read = self._stack.executor.submit(Call.GET, operation.amphora_id, once=True)
         except AmphoraComputeError as exc:
             # A full queue proves nothing about the amphora: repeat later.
-            self._look_later(str(exc))
+            self._poll_later(str(exc))
             return
-        read.then(self._ask)
+        read.then(self._after_poll)
 
     def _never_ready(self) -> None:
         operation, key = self._operation, self._key.known
@@ -280,20 +280,20 @@ class BuildFlow:
                 f'{error} Amphora {operation.amphora_id} has run, so it is left under build '
                 f'key {key!r}. Build again with that key to adopt it, or delete it.'
             )
-            operation.fail(told(error, text, outcome=Outcome.APPLIED))
+            operation.fail(reworded(error, text, outcome=Outcome.APPLIED))
 
-    def _ask(self, read: Errand[Amphora]) -> None:
+    def _after_poll(self, read: Errand[Amphora]) -> None:
         error = read.exception()
         if isinstance(error, InstanceNotFoundError):
             self._fail(self._build_error(error))
         elif error is not None:
-            self._look_later(str(error))
+            self._poll_later(str(error))
         else:
             probes = self._stack.probes
             self._not_ready = f'it waited for one of {probes.size} threads that probes hold'
-            probes.submit(functools.partial(self._ask_probe, read.result()))
+            probes.submit(functools.partial(self._run_probe, read.result()))
 
-    def _ask_probe(self, amphora: Amphora) -> None:
+    def _run_probe(self, amphora: Amphora) -> None:
         """Run the probe on a thread for probes."""
         if self._operation.done():
             return
@@ -303,27 +303,27 @@ class BuildFlow:
             agrees = probe is None or _verdict(probe(amphora))
         # A probe can report "not ready" by raising, and can raise anything.
         except BaseException as exc:
-            self._look_later(str(exc) or type(exc).__name__)
+            self._poll_later(str(exc) or type(exc).__name__)
             return
         if agrees:
             self._operation.note('ready')
             self._operation.resolve(self._operation.amphora_id or '')
         else:
-            self._look_later('it returned False')
+            self._poll_later('it returned False')
 
-    def _look_later(self, why: str) -> None:
+    def _poll_later(self, why: str) -> None:
         self._not_ready = why
         if self._stack.executor.closed:
             self.close()
             return
         delay_s = min(self._stack.settings.probe_interval_s, self._deadline.remaining_s())
-        self._stack.scheduler.call_later(delay_s, self._look)
+        self._stack.scheduler.call_later(delay_s, self._poll)
 
     def _build_error(self, error: BaseException) -> BaseException:
         if isinstance(error, OperationTimeout):
-            return as_kind(BuildTimeout, error, build_key=self._key.known)
+            return converted(BuildTimeout, error, build_key=self._key.known)
         if isinstance(error, InstanceNotFoundError):
-            return as_kind(BuildVanished, error, build_key=self._key.known)
+            return converted(BuildVanished, error, build_key=self._key.known)
         return error
 
     def _fail(self, error: BaseException) -> None:
@@ -345,7 +345,7 @@ class BuildFlow:
                 operation.fail(_with_what_is_left(error, left, self._key.text))
             else:
                 text = f'{error} What it built was removed.'
-                operation.fail(told(error, text, outcome=Outcome.NOT_APPLIED))
+                operation.fail(reworded(error, text, outcome=Outcome.NOT_APPLIED))
 
         discarded.then(removed)
         remaining_s = self._deadline.remaining_s()
@@ -363,7 +363,7 @@ class BuildFlow:
                 f'{error} What it built is being removed, unless it has run; the removal is '
                 f'not confirmed. Look for its key, {key!r}.'
             )
-        return told(error, text, outcome=Outcome.UNKNOWN)
+        return reworded(error, text, outcome=Outcome.UNKNOWN)
 
     def _discard(self) -> Errand[Amphora | None]:
         return self._stack.executor.discard_build(self._key, self._operation.amphora_id)
@@ -400,7 +400,7 @@ def _with_what_is_left(error: BaseException, left: Amphora, build_key: str) -> B
     else:
         # Another build would wait for the same machine, without success.
         advice, to_do = Advice.REPAIR, 'Repair it, or delete it'
-    return told(
+    return reworded(
         error,
         f'{error} Amphora {left.id}, under build key {build_key!r}, is {left.state.value} '
         f'and has run before, so it was left as it is. {to_do}.',

@@ -40,7 +40,7 @@ class EffectFlow:
         self._stack = stack
         self._operation = operation
         self._goal = goal
-        self._was_well = _is_well(stack.watcher.latest(operation.subject))
+        self._was_well = _is_healthy(stack.watcher.latest(operation.subject))
         self._waiting: Waiter[Any] | None = None
         self._leaving: GoneWaiter | None = None
         self._again: Appointment | None = None
@@ -86,21 +86,21 @@ class EffectFlow:
             self._operation.resolve(None)
         elif isinstance(error, OperationTimeout):
             if self._operation.kind == Call.DELETE.label:
-                self._operation.fail(as_kind(DeleteTimeout, error))
+                self._operation.fail(converted(DeleteTimeout, error))
             else:
                 # The backend accepted it, so sending it again could have a second effect.
-                self._operation.fail(as_kind(OperationTimeout, error, advice=Advice.LOOK))
+                self._operation.fail(converted(OperationTimeout, error, advice=Advice.LOOK))
         elif isinstance(error, BuildFailed):
-            self._operation.fail(as_kind(ChangeFailed, left_alone(error), fault=error.fault))
+            self._operation.fail(converted(ChangeFailed, wait_error(error), fault=error.fault))
         else:
-            self._operation.fail(left_alone(error))
+            self._operation.fail(wait_error(error))
 
     def _stop(self, operation: Errand[Any]) -> None:
         if operation.cancelled() and self._waiting is not None:
             self._waiting.cancel()
 
 
-def _is_well(status: ComputeStatus | None) -> bool:
+def _is_healthy(status: ComputeStatus | None) -> bool:
     if status is None or status.stale or status.task_state is not None:
         return False
     return status.state in (State.ACTIVE, State.SUSPENDED, State.STOPPED)
@@ -135,7 +135,7 @@ def watched(
 
     def done(waiter: Waiter[Any]) -> None:
         if (error := waiter.exception()) is not None:
-            operation.fail(left_alone(error))
+            operation.fail(wait_error(error))
         else:
             operation.resolve(waiter.result())
 
@@ -147,31 +147,33 @@ def watched(
 # ---- errors, with what an operation leaves behind ------------------------------
 
 
-def left_alone(error: BaseException, build_key: str | None = None) -> BaseException:
+def wait_error(error: BaseException, build_key: str | None = None) -> BaseException:
     """Return the error of a wait; it names what is left, because a wait removes nothing."""
     if not isinstance(error, AmphoraBuildError):
         return error
     where = f' under build key {build_key!r}' if build_key else ''
     text = f'{error} It is left as it is{where}: repair it, or delete it.'
     key = build_key or error.build_key
-    return told(error, text, outcome=error.outcome, advice=error.advice, build_key=key)
+    return reworded(error, text, outcome=error.outcome, advice=error.advice, build_key=key)
 
 
-def told(error: BaseException, text: str, **known: Any) -> BaseException:
+def reworded(error: BaseException, text: str, **known: Any) -> BaseException:
     """Return a copy of an error with more text and facts."""
     if not isinstance(error, AmphoraComputeError):
         return error
     # The advice follows from the outcome, unless the advice is given too.
     facts = {name: getattr(error, name) for name in error.FACTS}
-    told = type(error)(
+    copy = type(error)(
         text,
         **facts | {'retry_after': error.retry_after, 'circuit': error.circuit} | known,
     )
-    told.__cause__ = error.__cause__
-    return told
+    copy.__cause__ = error.__cause__
+    return copy
 
 
-def as_kind(kind: type[AmphoraComputeError], error: BaseException, **facts: Any) -> BaseException:
+def converted(
+    kind: type[AmphoraComputeError], error: BaseException, **facts: Any
+) -> BaseException:
     """Return an error of another class with the same text, caused by the first."""
     facts.setdefault('amphora_id', getattr(error, 'amphora_id', None))
     changed = kind(str(error), **facts)

@@ -13,8 +13,8 @@ from typing import Any, Self
 from kiln.compute.build import Builder
 from kiln.compute.effect import look_up, watched
 from kiln.compute.goals import BuildGoal, OnStatus, Until
-from kiln.compute.optional_calls import OptionalCalls, at_the_door
-from kiln.compute.recovery import WATCH, take_up
+from kiln.compute.optional_calls import OptionalCalls, name_errors
+from kiln.compute.recovery import WATCH, recover
 from kiln.compute.stack import (
     Stack,
     StackSettings,
@@ -119,14 +119,14 @@ class Compute(OptionalCalls):
         """Return the driver's capabilities, without a request to the backend."""
         return self._stack.driver.capabilities()
 
-    @at_the_door
+    @name_errors
     def check(self, *, timeout: float | None = None) -> Operation[DriverHealth]:
         """Check the health of the backend without changing anything."""
         return self._submit(Call.CHECK, timeout=timeout)
 
     # ---- build, delete, find ---------------------------------------------
 
-    @at_the_door
+    @name_errors
     def build(
         self,
         amphora_type: AmphoraType | str = AmphoraType.VM,
@@ -177,7 +177,7 @@ class Compute(OptionalCalls):
         seconds = validation.check_timeout(timeout)
         return self._builder.build(request, goal, seconds=seconds, placements=others)
 
-    @at_the_door
+    @name_errors
     def delete(
         self,
         amphora_id: str,
@@ -197,12 +197,12 @@ class Compute(OptionalCalls):
             priority=priority,
         )
 
-    @at_the_door
+    @name_errors
     def status(self, amphora_id: str, *, timeout: float | None = None) -> Operation[ComputeStatus]:
         """Return the status of an amphora."""
         return self._submit(Call.STATUS, amphora_id, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def latest(self, amphora_id: str) -> ComputeStatus | None:
         """Return the status that the watcher polled last, marked stale if it is outdated.
 
@@ -211,7 +211,7 @@ class Compute(OptionalCalls):
         """
         return self._stack.watcher.latest(validation.check_text('amphora_id', amphora_id))
 
-    @at_the_door
+    @name_errors
     def get_amphora(
         self,
         amphora_name: str | None = None,
@@ -228,7 +228,7 @@ class Compute(OptionalCalls):
         with beginning(operation):
             return look_up(stack, operation, amphora_name, amphora_id)
 
-    @at_the_door
+    @name_errors
     def find_build(
         self, build_key: str, *, timeout: float | None = None
     ) -> Operation[Amphora | None]:
@@ -237,7 +237,7 @@ class Compute(OptionalCalls):
 
     # ---- many at once ----------------------------------------------------
 
-    @at_the_door
+    @name_errors
     def list_amphorae(
         self, *, owner: str | None = None, timeout: float | None = None
     ) -> Operation[Sequence[Amphora]]:
@@ -245,19 +245,19 @@ class Compute(OptionalCalls):
         owner = self._stack.driver.owner if owner is None else owner
         return self._submit(Call.LIST, owner, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def statuses(
         self, amphora_ids: Iterable[str], *, timeout: float | None = None
     ) -> Operation[Mapping[str, ComputeStatus]]:
         """Return the status of many amphorae; an id missing from the result does not exist."""
         return self._submit(Call.STATUSES, amphora_ids, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def changes(self, since: str = '', *, timeout: float | None = None) -> Operation[Changes]:
         """Return changes since an earlier cursor; without a cursor, everything."""
         return self._submit(Call.CHANGES, since, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def watch(
         self,
         amphora_id: str,
@@ -276,7 +276,7 @@ class Compute(OptionalCalls):
 
     # ---- after a restart -------------------------------------------------
 
-    @at_the_door
+    @name_errors
     def recover(
         self,
         saved: Mapping[str, Any],
@@ -298,7 +298,7 @@ class Compute(OptionalCalls):
         :raises InvalidRequest: not a record of an operation of this backend.
         :raises OperationRejected: the queue is full.
         """
-        return take_up(self._builder, saved, probe=probe, on_status=on_status)
+        return recover(self._builder, saved, probe=probe, on_status=on_status)
 
     # ---- circuits --------------------------------------------------------
 
@@ -306,12 +306,12 @@ class Compute(OptionalCalls):
         """Return the state of each circuit of this backend."""
         return [circuit.snapshot() for circuit in self._stack.breaker.circuits.values()]
 
-    @at_the_door
+    @name_errors
     def open_circuit(self, name: str) -> None:
         """Open a circuit by hand; it stays open until it is closed by hand."""
         self._circuit(name).isolate()
 
-    @at_the_door
+    @name_errors
     def close_circuit(self, name: str) -> None:
         """Close a circuit by hand and forget the failures that opened it."""
         self._circuit(name).close()
@@ -323,7 +323,7 @@ class Compute(OptionalCalls):
         """Number of builds that have not reached their goal."""
         return self._builder.in_flight
 
-    @at_the_door
+    @name_errors
     def close(self, wait_s: float = 10.0, *, keep_builds: bool = False) -> None:
         """Stop; every operation that is not done ends with OperationCancelled.
 

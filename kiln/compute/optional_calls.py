@@ -25,7 +25,7 @@ T = TypeVar('T')
 _KINDS = {'get_amphora': 'get', 'list_amphorae': 'list'}
 
 
-def at_the_door(method: Callable[P, T]) -> Callable[P, T]:
+def name_errors(method: Callable[P, T]) -> Callable[P, T]:
     """Add backend, operation and machine to each error that a call raises at once."""
     kind = _KINDS.get(method.__name__, method.__name__)
     names = [
@@ -67,7 +67,7 @@ class OptionalCalls(abc.ABC):
 
     # ---- execution state -------------------------------------------------
 
-    @at_the_door
+    @name_errors
     def suspend(
         self, amphora_id: str, *, wait: bool = False, timeout: float | None = None
     ) -> Operation[None]:
@@ -76,7 +76,7 @@ class OptionalCalls(abc.ABC):
             Call.SUSPEND, amphora_id, goal={State.SUSPENDED}, wait=wait, timeout=timeout
         )
 
-    @at_the_door
+    @name_errors
     def resume(
         self, amphora_id: str, *, wait: bool = False, timeout: float | None = None
     ) -> Operation[None]:
@@ -85,7 +85,7 @@ class OptionalCalls(abc.ABC):
             Call.RESUME, amphora_id, goal={State.ACTIVE}, wait=wait, timeout=timeout
         )
 
-    @at_the_door
+    @name_errors
     def reboot(
         self,
         amphora_id: str,
@@ -99,7 +99,7 @@ class OptionalCalls(abc.ABC):
             Call.REBOOT, amphora_id, hard, goal={State.ACTIVE}, wait=wait, timeout=timeout
         )
 
-    @at_the_door
+    @name_errors
     def rebuild(
         self,
         amphora_id: str,
@@ -115,21 +115,21 @@ class OptionalCalls(abc.ABC):
 
     # ---- ports, networks, groups, resources ------------------------------
 
-    @at_the_door
+    @name_errors
     def attach_port(
         self, amphora_id: str, port_id: str, *, timeout: float | None = None
     ) -> Operation[Attachment]:
         """Attach a port; succeed if it is already attached."""
         return self._submit(Call.ATTACH_PORT, amphora_id, port_id, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def detach_port(
         self, amphora_id: str, port_id: str, *, timeout: float | None = None
     ) -> Operation[None]:
         """Detach a port; succeed if it is not attached."""
         return self._submit(Call.DETACH_PORT, amphora_id, port_id, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def attach_network(
         self,
         amphora_id: str,
@@ -141,57 +141,57 @@ class OptionalCalls(abc.ABC):
         """Attach a new port of a network, with a fixed address if one is given."""
         return self._submit(Call.ATTACH_NETWORK, amphora_id, network_id, address, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def detach_network(
         self, amphora_id: str, network_id: str, *, timeout: float | None = None
     ) -> Operation[None]:
         """Detach all ports of a network."""
         return self._submit(Call.DETACH_NETWORK, amphora_id, network_id, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def create_server_group(
         self, name: str, policy: str, *, timeout: float | None = None
     ) -> Operation[ServerGroup]:
         """Create a group of amphorae with a placement policy."""
         return self._submit(Call.CREATE_SERVER_GROUP, name, policy, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def delete_server_group(
         self, server_group_id: str, *, timeout: float | None = None
     ) -> Operation[None]:
         """Delete a group; its members stay."""
         return self._submit(Call.DELETE_SERVER_GROUP, server_group_id, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def validate_flavor(self, flavor: str, *, timeout: float | None = None) -> Operation[None]:
         """Succeed if builds can use the flavor."""
         return self._submit(Call.VALIDATE_FLAVOR, flavor, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def validate_image(self, image_id: str, *, timeout: float | None = None) -> Operation[None]:
         """Succeed if builds can use the image."""
         return self._submit(Call.VALIDATE_IMAGE, image_id, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def validate_zone(
         self, availability_zone: str, *, timeout: float | None = None
     ) -> Operation[None]:
         """Succeed if builds can use the availability zone."""
         return self._submit(Call.VALIDATE_ZONE, availability_zone, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def describe_image(
         self, image_id: str, *, timeout: float | None = None
     ) -> Operation[ImageFacts]:
         """Return the facts of an image."""
         return self._submit(Call.DESCRIBE_IMAGE, image_id, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def list_zones(self, *, timeout: float | None = None) -> Operation[Sequence[str]]:
         """Return the names of the zones that accept builds now."""
         return self._submit(Call.LIST_ZONES, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def list_resources(
         self, owner: str | None = None, *, timeout: float | None = None
     ) -> Operation[Sequence[Resource]]:
@@ -199,14 +199,14 @@ class OptionalCalls(abc.ABC):
         owner = self._stack.driver.owner if owner is None else owner
         return self._submit(Call.LIST_RESOURCES, owner, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def delete_resource(
         self, resource: Resource, *, timeout: float | None = None
     ) -> Operation[None]:
         """Delete a resource of this site."""
         return self._submit(Call.DELETE_RESOURCE, resource, timeout=timeout)
 
-    @at_the_door
+    @name_errors
     def console_log(
         self, amphora_id: str, *, lines: int | None = None, timeout: float | None = None
     ) -> Operation[str]:

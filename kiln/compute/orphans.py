@@ -57,7 +57,7 @@ class Rules:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Look:
+class Inventory:
     """Result of one poll of a site, with its time in seconds since the epoch."""
 
     at: float
@@ -111,7 +111,9 @@ class Suspect:
         return suspect
 
 
-def find_orphans(look: Look, rules: Rules, earlier: Iterable[Suspect] = ()) -> list[Suspect]:
+def find_orphans(
+    inventory: Inventory, rules: Rules, earlier: Iterable[Suspect] = ()
+) -> list[Suspect]:
     """Return the suspects of a poll, with the sightings of earlier polls counted.
 
     A suspect that no longer matches the rules is forgotten: if it matches again later,
@@ -119,11 +121,11 @@ def find_orphans(look: Look, rules: Rules, earlier: Iterable[Suspect] = ()) -> l
     """
     before = {suspect.key: suspect for suspect in earlier}
     found = []
-    for suspect in _suspects(look, rules):
+    for suspect in _suspects(inventory, rules):
         seen = before.get(suspect.key)
         # A sighting in the future was recorded by a clock that has been set back since:
         # it proves nothing about the elapsed time.
-        if seen is not None and seen.first_seen <= seen.last_seen <= look.at:
+        if seen is not None and seen.first_seen <= seen.last_seen <= inventory.at:
             suspect = dataclasses.replace(
                 suspect, first_seen=seen.first_seen, sightings=seen.sightings + 1
             )
@@ -131,22 +133,22 @@ def find_orphans(look: Look, rules: Rules, earlier: Iterable[Suspect] = ()) -> l
     return found
 
 
-def _suspects(look: Look, rules: Rules) -> Iterable[Suspect]:
-    present = {one.id for one in look.amphorae if one.state is not State.DELETED}
+def _suspects(inventory: Inventory, rules: Rules) -> Iterable[Suspect]:
+    present = {one.id for one in inventory.amphorae if one.state is not State.DELETED}
     found: list[tuple[str, Amphora | Resource, str | None]] = [
-        *((one.kind, one, _why_resource(one, rules, present)) for one in look.resources),
-        *((AMPHORA, one, _why_amphora(one, rules)) for one in look.amphorae),
+        *((one.kind, one, _why_resource(one, rules, present)) for one in inventory.resources),
+        *((AMPHORA, one, _why_amphora(one, rules)) for one in inventory.amphorae),
     ]
     for kind, one, reason in found:
-        if reason and _old_enough(one.created_at, look.at, rules):
+        if reason and _old_enough(one.created_at, inventory.at, rules):
             yield Suspect(
                 kind=kind,
                 id=one.id,
                 name=one.name,
                 reason=reason,
                 created_at=one.created_at,
-                first_seen=look.at,
-                last_seen=look.at,
+                first_seen=inventory.at,
+                last_seen=inventory.at,
             )
 
 
@@ -187,7 +189,7 @@ def _why_amphora(amphora: Amphora, rules: Rules) -> str | None:
 # ---- at the backend ----------------------------------------------------------
 
 
-def take_look(compute: Compute, owner: str) -> Look:
+def poll_amphorae(compute: Compute, owner: str) -> Inventory:
     """Return everything at a backend that carries an owner's tag."""
     # Resources first: otherwise the resources of an amphora that is built in between
     # would be listed without the amphora.
@@ -195,14 +197,14 @@ def take_look(compute: Compute, owner: str) -> Look:
     if Ability.LIST_RESOURCES in compute.capabilities().abilities:
         resources = compute.list_resources(owner).result()
     amphorae = compute.list_amphorae(owner=owner).result()
-    return Look(at=compute.driver.clock.time(), amphorae=amphorae, resources=resources)
+    return Inventory(at=compute.driver.clock.time(), amphorae=amphorae, resources=resources)
 
 
-def look_again(compute: Compute, suspect: Suspect, rules: Rules) -> Suspect | None:
+def poll_again(compute: Compute, suspect: Suspect, rules: Rules) -> Suspect | None:
     """Poll one suspect alone; return it if it still matches the rules."""
     now = compute.driver.clock.time()
     if suspect.kind == AMPHORA:
-        look = Look(at=now, amphorae=_get(compute, suspect.id))
+        inventory = Inventory(at=now, amphorae=_get(compute, suspect.id))
     else:
         listed = compute.list_resources(rules.owner).result()
         resources = [one for one in listed if (one.kind, one.id) == (suspect.kind, suspect.id)]
@@ -213,8 +215,8 @@ def look_again(compute: Compute, suspect: Suspect, rules: Rules) -> Suspect | No
             if resource.amphora_id
             for amphora in _get(compute, resource.amphora_id)
         ]
-        look = Look(at=now, resources=resources, amphorae=owners)
-    for again in find_orphans(look, rules, [suspect]):
+        inventory = Inventory(at=now, resources=resources, amphorae=owners)
+    for again in find_orphans(inventory, rules, [suspect]):
         if again.key == suspect.key:
             return again
     return None
@@ -222,7 +224,7 @@ def look_again(compute: Compute, suspect: Suspect, rules: Rules) -> Suspect | No
 
 def is_orphan(compute: Compute, suspect: Suspect, rules: Rules) -> bool:
     """Return True if a suspect is an orphan now, after another poll of the backend."""
-    again = look_again(compute, suspect, rules)
+    again = poll_again(compute, suspect, rules)
     return again is not None and suspect.confirmed(rules.grace_s)
 
 

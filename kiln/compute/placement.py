@@ -31,7 +31,7 @@ class FullPlaces:
         # For each place: the end of the period in which it is avoided, and its length.
         self._full: dict[Place, tuple[float, float]] = {}
 
-    def avoid(self, place: Place) -> None:
+    def record_full(self, place: Place) -> None:
         """Record that a place had no room."""
         now = self._clock.monotonic()
         with self._lock:
@@ -44,7 +44,7 @@ class FullPlaces:
             if len(self._full) > _MEMORY:
                 del self._full[next(iter(self._full))]
 
-    def welcome(self, place: Place) -> None:
+    def record_room(self, place: Place) -> None:
         """Record that a place had room."""
         with self._lock:
             self._full.pop(place, None)
@@ -105,23 +105,23 @@ class PlacedBuild:
         self._operation.note('tries', f'zone {zone or "any"}, flavor {flavor or "the default"}')
         attempt = self._build(request, self._operation.deadline.remaining_s())
         self._trying = attempt
-        self._operation.stands_on(attempt)
-        attempt.then(lambda done: self._tried(place, done))
+        self._operation.set_call(attempt)
+        attempt.then(lambda done: self._attempt_ended(place, done))
         # A cancel before this attempt was recorded could not cancel it.
         self._ended(self._operation)
 
-    def _tried(self, place: Place, attempt: Errand[str]) -> None:
+    def _attempt_ended(self, place: Place, attempt: Errand[str]) -> None:
         operation = self._operation
         error = attempt.exception()
         if error is None:
-            self._full.welcome(place)
+            self._full.record_room(place)
             operation.amphora_id = attempt.result()
             if not operation.resolve(attempt.result()):
                 # The cancel came after the attempt had ended.
                 self._discard(attempt.result())
             return
         if isinstance(error, InsufficientCapacity):
-            self._full.avoid(place)
+            self._full.record_full(place)
             operation.note('no room', str(error))
         elif isinstance(error, BuildDiffers):
             # An earlier build of the key might have found room at a later place.
@@ -130,11 +130,11 @@ class PlacedBuild:
             operation.fail(error)
             return
         if self._left and not operation.done() and self._in_time():
-            self._go_on()
+            self._continue()
         else:
             operation.fail(error)
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         try:
             self._try_next()
         except AmphoraComputeError as exc:

@@ -62,7 +62,7 @@ _ERROR_CHOICES: Mapping[str, type[enum.Enum]] = {
 _CHOICES: Mapping[str, type[enum.Enum]] = {'state': OperationState, 'priority': Priority}
 
 
-def take_up(
+def recover(
     builder: Builder,
     saved: Mapping[str, Any],
     *,
@@ -83,9 +83,9 @@ def take_up(
     if operation.done():
         return operation
     _check_arguments(operation, stack.driver)
-    stack.take_in(operation)
+    stack.add(operation)
     with beginning(operation):
-        _go_on(builder, operation, record.get('goal'), probe, on_status)
+        _continue(builder, operation, record.get('goal'), probe, on_status)
     return operation
 
 
@@ -97,10 +97,10 @@ def _check_arguments(operation: Errand[Any], driver: AmphoraComputeDriver) -> No
     try:
         driver.look_up(*operation.arguments or ())
     except InvalidRequest as exc:
-        raise _unusable(_said(exc)) from exc
+        raise _unusable(_message(exc)) from exc
 
 
-def _go_on(
+def _continue(
     builder: Builder,
     operation: Errand[Any],
     goal: Mapping[str, Any] | None,
@@ -112,7 +112,7 @@ def _go_on(
     if operation.kind == Call.BUILD.label:
         operation.goal = build_goal = BuildGoal.from_dict(goal or {}, probe, on_status)
         _renew(stack, operation, builder.longest_s(build_goal))
-        builder.take_up(operation, build_goal)
+        builder.recover(operation, build_goal)
     elif goal is not None or operation.kind == WATCH:
         _renew(stack, operation, stack.settings.effect_timeout_s)
         _wait(stack, operation, _states(goal or {}), on_status)
@@ -121,7 +121,7 @@ def _go_on(
         if _is_look_up(operation):
             look_up(stack, operation, *operation.arguments or ())
         else:
-            stack.executor.take_up(operation)
+            stack.executor.recover(operation)
 
 
 def _renew(stack: Stack, operation: Errand[Any], seconds: float) -> None:
@@ -142,7 +142,7 @@ def _wait(
         # The backend has already accepted; some calls must not be sent twice.
         flow.accepted(operation)
     else:
-        stack.executor.take_up(operation, flow.accepted)
+        stack.executor.recover(operation, flow.accepted)
 
 
 def _is_look_up(operation: Errand[Any]) -> bool:
@@ -194,7 +194,7 @@ def _check_texts(record: Mapping[str, Any]) -> None:
         try:
             validation.check_text(name, record.get(name))
         except InvalidRequest as exc:
-            raise _unusable(_said(exc)) from None
+            raise _unusable(_message(exc)) from None
 
 
 def _check_types(
@@ -230,7 +230,7 @@ def _states(goal: Mapping[str, Any]) -> StatesGoal:
         raise _unusable(f'its goal is {validation.quoted(goal)}') from exc
 
 
-def _said(exc: InvalidRequest) -> str:
+def _message(exc: InvalidRequest) -> str:
     return str(exc).removesuffix('.')
 
 

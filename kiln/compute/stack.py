@@ -109,10 +109,10 @@ class Stack:
             callers=self.callbacks,
         )
         operation.amphora_id, operation.goal = amphora_id, goal
-        self.take_in(operation)
+        self.add(operation)
         return operation
 
-    def take_in(self, operation: Errand[Any]) -> None:
+    def add(self, operation: Errand[Any]) -> None:
         """Count a multi-step operation until it is done."""
         self.operations.add(operation)
         operation.then(self.operations.discard)
@@ -202,10 +202,10 @@ def assemble(
     listeners: Iterable[Listener] = (),
 ) -> Stack:
     """Assemble the guards around a driver, innermost first."""
-    told = Listeners(listeners)
+    notified = Listeners(listeners)
     # With a plain Listener nobody listens, so the parts need not collect anything.
-    listener: Listener = told if told else Listener()
-    guarded: AmphoraComputeDriver = ObserverDriver(driver, listener) if told else driver
+    listener: Listener = notified if notified else Listener()
+    guarded: AmphoraComputeDriver = ObserverDriver(driver, listener) if notified else driver
     if settings.rate is not None:
         guarded = RateDriver(guarded, settings=settings.rate)
     breaker = BreakerDriver(

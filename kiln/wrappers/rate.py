@@ -85,7 +85,7 @@ class TokenBucket:
 
     def slow_down(self, now: float, pause_s: float) -> None:
         """Process a refusal of the backend; many refusals at the same time count once."""
-        self._trickle(now)
+        self._refill(now)
         if now >= self._spared_until:
             self._rate = max(self._floor, self._rate / 2)
             self._spared_until = now + max(pause_s, self._settings.pause_s)
@@ -96,10 +96,10 @@ class TokenBucket:
         self._counted_at = end
 
     def _has_token(self, now: float) -> bool:
-        self._trickle(now)
+        self._refill(now)
         return self._tokens >= _ONE and self._counted_at - now <= _MOMENT_S
 
-    def _trickle(self, now: float) -> None:
+    def _refill(self, now: float) -> None:
         elapsed = now - self._counted_at
         if elapsed <= 0:
             return
@@ -107,17 +107,17 @@ class TokenBucket:
         self._rate = min(self._settings.rate_per_s, self._rate + self._growth * elapsed)
         self._counted_at = now
 
-    def _growing_s(self) -> float:
+    def _recovery_s(self) -> float:
         return (self._settings.rate_per_s - self._rate) / self._growth
 
     def _tokens_in(self, seconds: float) -> float:
         # The rate grows linearly until it is full: a trapezium, then a rectangle.
-        growing = min(seconds, self._growing_s())
+        growing = min(seconds, self._recovery_s())
         ramp = self._rate * growing + self._growth * growing * growing / 2
         return ramp + self._settings.rate_per_s * (seconds - growing)
 
     def _seconds_for(self, tokens: float) -> float:
-        growing = self._growing_s()
+        growing = self._recovery_s()
         ramp = self._tokens_in(growing)
         if tokens >= ramp:
             return growing + (tokens - ramp) / self._settings.rate_per_s

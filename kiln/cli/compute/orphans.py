@@ -15,7 +15,7 @@ from kiln.cli.base import KilnLister, Rows
 from kiln.cli.exit_codes import UsageError
 from kiln.cli.output.views import age, moment, table
 from kiln.cli.site.stores import belongings
-from kiln.compute.orphans import Rules, Suspect, find_orphans, is_orphan, remove, take_look
+from kiln.compute.orphans import Rules, Suspect, find_orphans, is_orphan, poll_amphorae, remove
 from kiln.exceptions import AmphoraComputeError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Orphans(KilnLister):
             failures, verdicts = [], []
             for suspect in suspects:
                 try:
-                    verdicts.append(self._judge(compute, suspect, parsed_args))
+                    verdicts.append(self._verdict(compute, suspect, parsed_args))
                 except AmphoraComputeError as exc:
                     failures.append(exc)
                     verdicts.append('failed')
@@ -130,18 +130,18 @@ class Orphans(KilnLister):
         rules = self._rules(args, compute)
         if args.state:
             path, about = Path(args.state), {'backend': compute.name, 'owner': owner}
-            found = find_orphans(take_look(compute, owner), rules, _earlier(path, about))
+            found = find_orphans(poll_amphorae(compute, owner), rules, _earlier(path, about))
             # Saved before the deletion, so that the next run retries what fails now.
             _keep(path, about, found)
             return found
-        first = find_orphans(take_look(compute, owner), rules)
+        first = find_orphans(poll_amphorae(compute, owner), rules)
         if not first:
             return []
         self.app.say(f'{len(first)} suspects; looking again after {age(args.grace)}.')
         compute.driver.clock.sleep(args.grace)
-        return find_orphans(take_look(compute, owner), self._rules(args, compute), first)
+        return find_orphans(poll_amphorae(compute, owner), self._rules(args, compute), first)
 
-    def _judge(self, compute: Compute, suspect: Suspect, args: argparse.Namespace) -> str:
+    def _verdict(self, compute: Compute, suspect: Suspect, args: argparse.Namespace) -> str:
         if not suspect.confirmed(args.grace):
             return 'suspect'
         rules = self._rules(args, compute)

@@ -16,7 +16,7 @@ from kiln.cli.demo.stage import Stage
 from kiln.cli.output.fleet_progress import Tally, live
 from kiln.compute.backends import DriverManager
 from kiln.compute.goals import Until
-from kiln.compute.orphans import Rules, find_orphans, take_look
+from kiln.compute.orphans import Rules, find_orphans, poll_amphorae
 from kiln.exceptions import AmphoraComputeError, CircuitOpenError
 from kiln.models import ComputeStatus
 from kiln.telemetry.events import CallRecord, Listener
@@ -182,7 +182,7 @@ class Play:
         self._stage.expect('no machine is left', len(compute.list_amphorae().result()), 0)
         self._stage.expect('no port is left', len(compute.list_resources().result()), 0)
         owner = compute.driver.owner
-        orphans = find_orphans(take_look(compute, owner), Rules(owner=owner, grace_s=0.1))
+        orphans = find_orphans(poll_amphorae(compute, owner), Rules(owner=owner, grace_s=0.1))
         self._stage.expect('no orphan is found', len(orphans), 0)
         self._stage.expect('no build is in flight', compute.builds_in_flight, 0)
 

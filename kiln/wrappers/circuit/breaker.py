@@ -67,7 +67,7 @@ class BreakerDriver(DriverWrapper):
         try:
             ticket = circuit.admit()
         except CircuitOpenError as exc:
-            self._signed(exc, call)
+            self._with_call(exc, call)
             raise
         try:
             result = self.inner.perform(call, *args)
@@ -82,14 +82,14 @@ class BreakerDriver(DriverWrapper):
         if call.ability is not None and call.ability not in self.abilities:
             return self._unsupported(call)
         refused = self._circuit_of[call].refusal()
-        return self._signed(refused, call) if refused else self.inner.refusal(call)
+        return self._with_call(refused, call) if refused else self.inner.refusal(call)
 
     def close(self) -> None:
         super().close()
         for storage in self._shared:
             storage.close()
 
-    def _signed(self, error: CircuitOpenError, call: Call) -> CircuitOpenError:
+    def _with_call(self, error: CircuitOpenError, call: Call) -> CircuitOpenError:
         error.backend, error.operation = self.name, call.label
         return error
 

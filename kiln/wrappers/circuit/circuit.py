@@ -96,7 +96,7 @@ class Circuit:
                 if (failed or slow) and self._is_bad():
                     self._enter(self._tripped(phase, now, error))
         if self._phase is not phase:
-            self._spread()
+            self._report_phase()
 
     def refusal(self) -> CircuitOpenError | None:
         """Return the error with which a call would be refused now; takes no probe."""
@@ -117,7 +117,7 @@ class Circuit:
             if first:
                 self._enter(leased)
         if first:
-            self._spread()
+            self._report_phase()
             # With shared storage, another process might have been first.
             if leased is self._phase:
                 return Ticket(leased.generation, now)
@@ -173,7 +173,7 @@ class Circuit:
         while overruled:
             with self._lock:
                 self._enter(step(self._phase))
-            overruled = self._spread()
+            overruled = self._report_phase()
 
     # ---- snapshot ------------------------------------------------------------
 
@@ -216,14 +216,14 @@ class Circuit:
         return phase.opened(until=now + period_s, trips=trips, opened_by=why, cause=cause)
 
     def _enter(self, phase: Phase) -> None:
-        """Begin a phase, with the lock held; :meth:`_spread` reports it without the lock."""
+        """Begin a phase, with the lock held; :meth:`_report_phase` reports it without the lock."""
         if phase.state == STATE_CLOSED:
             self._window.clear()
         if phase.state != self._phase.state:
             self._changes.add(phase.state)
         self._phase = phase
 
-    def _spread(self) -> bool:
+    def _report_phase(self) -> bool:
         """Report a new phase; return True if another process's phase replaced it."""
         overruled = self._peers is not None and self._peers.agree()
         self._changes.publish()

@@ -148,7 +148,7 @@ class CallPlan:
         self.attempt += 1
         return Again(self.backoff.pause_s(self.attempt, error), str(error))
 
-    def unforeseen(self, exc: BaseException) -> BaseException:
+    def unexpected(self, exc: BaseException) -> BaseException:
         """Return the error for an exception that no driver should raise, such as SystemExit."""
         kind = DeleteFailed if self.call is Call.DELETE else AmphoraComputeError
         error = kind(
@@ -182,7 +182,7 @@ class CallPlan:
         error.__cause__ = self.last_error
         return error
 
-    def threadless(self) -> BaseException:
+    def no_thread_error(self) -> BaseException:
         """Return the error of an operation for which no thread can be started."""
         error = self.overdue(in_flight=False)
         if not isinstance(error, OperationTimeout) or error.outcome is not Outcome.NOT_APPLIED:

@@ -77,10 +77,10 @@ class BuildPlan(CallPlan):
             self.operation.note('adopted', value.id)
             return Done(value.id)
         if self._request is None:
-            return Failed(self._not_there())
+            return Failed(self._not_found_error())
         self.operation.note('not there', 'the lost request made nothing')
         if not _may_resend(self._lost):
-            return Failed(self._lost or self._not_there())
+            return Failed(self._lost or self._not_found_error())
         self.resent = True
         self.call, self.args = Call.BUILD, (self._request,)
         return Again()
@@ -153,7 +153,7 @@ class BuildPlan(CallPlan):
         self.doubt = False
         return Failed(error)
 
-    def _not_there(self) -> BuildNotFound:
+    def _not_found_error(self) -> BuildNotFound:
         return BuildNotFound(
             f'Cannot find what {self.operation.subject} built: nothing has its key. '
             f'Build again with build_key={self.key!r}.',
@@ -236,12 +236,12 @@ class DiscardPlan(CallPlan):
             if self._build_key.private:
                 self._delete(operation.amphora_id)
         if not self._build_key.private:
-            self._look_and_delete()
+            self._look_up_and_delete()
 
     def send(self, driver: AmphoraComputeDriver) -> Any:
         """Make the next call; if others can build with the key, look up before a delete."""
         if not self._build_key.private:
-            self._look_and_delete()
+            self._look_up_and_delete()
         if self.args:
             return super().send(driver)
         # In one step: the machine could start to run during a pause between the two.
@@ -312,7 +312,7 @@ class DiscardPlan(CallPlan):
         self._deleted = self.operation.amphora_id = amphora_id
         self.call, self.args = Call.DELETE, (amphora_id,)
 
-    def _look_and_delete(self) -> None:
+    def _look_up_and_delete(self) -> None:
         # One step with the traffic of a change, although its argument is the key.
         self.call, self.args = Call.DELETE, ()
 

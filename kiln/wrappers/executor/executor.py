@@ -32,7 +32,7 @@ from kiln.wrappers.base import DriverWrapper
 from kiln.wrappers.executor.attempts import Again, Backoff, CallPlan, Done, Failed, Step
 from kiln.wrappers.executor.build_attempts import BuildPlan, DiscardPlan, TwinPlan
 from kiln.wrappers.executor.queue import PerKeyQueue
-from kiln.wrappers.executor.resume import describe, plan_again, unknown
+from kiln.wrappers.executor.resume import describe, restored_plan, unknown
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.executor.workers import Accepted, Task, Workers
 from kiln.wrappers.operations.build_key import BuildKey
@@ -179,7 +179,7 @@ class ExecutorDriver(DriverWrapper):
         running = self._discards.get(build_key.text)
         return running or self._discard(build_key, amphora_id)
 
-    def take_up(self, operation: Errand[Any], accepted: Accepted | None = None) -> Errand[Any]:
+    def recover(self, operation: Errand[Any], accepted: Accepted | None = None) -> Errand[Any]:
         """Resume an operation of another process, and return it.
 
         A build is looked up, never sent; a call that is safe to repeat is sent again; any
@@ -189,12 +189,12 @@ class ExecutorDriver(DriverWrapper):
         """
         if operation.deadline is None:
             operation.deadline = Deadline.after(self.settings.timeout_s, self.clock)
-        plan = plan_again(operation, self._backoff, self.owner)
+        plan = restored_plan(operation, self._backoff, self.owner)
         if plan is None:
             operation.fail(unknown(operation))
             return operation
         if isinstance(plan, BuildPlan):
-            operation.then(functools.partial(self._called_off, plan))
+            operation.then(functools.partial(self._was_cancelled, plan))
         operation.enter(OperationState.WAITING)
         return self._admit(plan, accepted)
 
@@ -307,7 +307,7 @@ class ExecutorDriver(DriverWrapper):
             step = plan.failed(exc)
         # A defective driver can raise anything, SystemExit too.
         except BaseException as exc:
-            step = plan.failed(plan.unforeseen(exc))
+            step = plan.failed(plan.unexpected(exc))
         with self._lock:
             task.in_flight = False
             ended = task.ended
@@ -370,7 +370,7 @@ class ExecutorDriver(DriverWrapper):
         else:
             task.plan.call_off()
 
-    def _called_off(self, plan: BuildPlan, operation: Errand[Any]) -> None:
+    def _was_cancelled(self, plan: BuildPlan, operation: Errand[Any]) -> None:
         # A recovered build that was not found in time is left to the next recovery; but if
         # its caller cancels it, it is removed.
         plan.doubt = plan.doubt or (operation.cancelled() and not self._closed)

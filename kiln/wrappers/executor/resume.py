@@ -36,7 +36,7 @@ def describe(operation: Errand[Any], args: tuple[Any, ...]) -> None:
             operation.amphora_id = subject
 
 
-def plan_again(operation: Errand[Any], backoff: Backoff, owner: str) -> CallPlan | None:
+def restored_plan(operation: Errand[Any], backoff: Backoff, owner: str) -> CallPlan | None:
     """Return the plan of a recovered operation, or None if its outcome is unknown.
 
     :raises InvalidRequest: the arguments are not valid for its call.

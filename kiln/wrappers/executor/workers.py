@@ -210,7 +210,7 @@ class Workers:
             with self._lock:
                 self._queue.give_back(traffic)
             if _is_ending(exc):
-                task.operation.fail(task.plan.threadless())
+                task.operation.fail(task.plan.no_thread_error())
                 return
             # The task gets another chance within its deadline.
             LOG.exception('Cannot start a thread for backend %s', self._name)
@@ -238,7 +238,7 @@ class Workers:
             # would, nor leave the caller without a result.
             except BaseException as exc:
                 LOG.exception('Operation %s failed within kiln', task.operation.id)
-                task.operation.fail(task.plan.unforeseen(exc))
+                task.operation.fail(task.plan.unexpected(exc))
             with self._lock:
                 self._queue.give_back(traffic)
                 taken = self._take()

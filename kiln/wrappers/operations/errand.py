@@ -64,7 +64,7 @@ class Errand(Operation[T], metaclass=_CallersFace):
         """When a thread first began work on it, by the monotonic clock."""
         return self._began_at
 
-    def stands_on(self, call: Operation[Any] | None) -> None:
+    def set_call(self, call: Operation[Any] | None) -> None:
         """Set the call that was sent for it, whose error becomes its own; None once answered."""
         self._call = call
 

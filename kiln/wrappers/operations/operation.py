@@ -320,7 +320,7 @@ class Operation(Promise[T]):
             ):
                 self._key.read()
             self.state, self._error, self._value = state, error, value
-        self._announce()
+        self._notify_all()
         return True
 
 

@@ -112,7 +112,7 @@ class Promise(Generic[T]):
                     self._callbacks = []
                 self._callbacks.append(function)
                 return
-        self._tell(function)
+        self._call_back(function)
 
     def _settle(self, value: Any, error: BaseException | None) -> bool:
         """Set the outcome; return False if there was one already."""
@@ -120,23 +120,23 @@ class Promise(Generic[T]):
             if self.done():
                 return False
             self._error, self._value = error, value
-        self._announce()
+        self._notify_all()
         return True
 
-    def _announce(self) -> None:
+    def _notify_all(self) -> None:
         """Wake all waiters and call all callbacks, once, as soon as it is done."""
         if self._waiter is not None:
             self._waiter.wake()
         callbacks, self._callbacks = self._callbacks, None
         for function in callbacks or ():
-            self._tell(function)
+            self._call_back(function)
 
     def _forget(self, function: Callable[[Any], object]) -> None:
         with self._lock:
             if self._callbacks and function in self._callbacks:
                 self._callbacks.remove(function)
 
-    def _tell(self, function: Callable[[Any], object]) -> None:
+    def _call_back(self, function: Callable[[Any], object]) -> None:
         try:
             function(self)
         # A caller's callback must not end a thread that works for others.

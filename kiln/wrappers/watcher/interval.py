@@ -71,10 +71,10 @@ class PollInterval:
         self._last_at = math.inf
         # Duration of the last poll that was answered.
         self._took_s = 0.0
-        #: When the next poll is due; infinite until :meth:`hurry` is called.
+        #: When the next poll is due; infinite until :meth:`poll_by` is called.
         self.due = math.inf
 
-    def hurry(self, at: float, *, news: bool = False) -> bool:
+    def poll_by(self, at: float, *, news: bool = False) -> bool:
         """Poll then, for a new waiter or a notification; return True if that is sooner."""
         self._quiet_since = max(self._quiet_since, at)
         earliest = self._earliest_news if news else self._earliest
@@ -94,8 +94,8 @@ class PollInterval:
         planned, self.due = self.due, min(self.due, max(self._earliest_news, at))
         return self.due < planned
 
-    def rest(self) -> None:
-        """Plan no poll until :meth:`hurry` is called, because nothing waits."""
+    def stop_polling(self) -> None:
+        """Plan no poll until :meth:`poll_by` is called, because nothing waits."""
         self.due = math.inf
 
     def answered(self, started: float, ended: float, *, moved: bool) -> None:

@@ -74,7 +74,7 @@ class Waiter(Promise[T], abc.ABC):
     def wanted(self) -> str:
         """The awaited state, in words."""
 
-    def inform(self, status: ComputeStatus) -> None:
+    def take_status(self, status: ComputeStatus) -> None:
         """Process a status, and end if it is final."""
         if self.done():
             return
@@ -87,14 +87,14 @@ class Waiter(Promise[T], abc.ABC):
                 LOG.exception('The status callback for amphora %s failed', self.amphora_id)
         # A stale status might date from before the awaited change.
         if not status.stale:
-            self._judge(status)
+            self._check_goal(status)
 
     @abc.abstractmethod
-    def vanish(self, now: float) -> None:
+    def mark_gone(self, now: float) -> None:
         """End, because the amphora is gone at the backend; ``now`` is wall time."""
 
     @abc.abstractmethod
-    def _judge(self, status: ComputeStatus) -> None:
+    def _check_goal(self, status: ComputeStatus) -> None:
         """End if the status is final."""
 
     def expire(self) -> None:
@@ -119,9 +119,9 @@ class Waiter(Promise[T], abc.ABC):
             )
         )
 
-    def _announce(self) -> None:
+    def _notify_all(self) -> None:
         self._keeper.ended(self)
-        super()._announce()
+        super()._notify_all()
 
 
 class GoneWaiter(Waiter[None]):
@@ -141,10 +141,10 @@ class GoneWaiter(Waiter[None]):
     def wanted(self) -> str:
         return 'gone'
 
-    def vanish(self, now: float) -> None:
+    def mark_gone(self, now: float) -> None:
         self.succeed(None)
 
-    def _judge(self, status: ComputeStatus) -> None:
+    def _check_goal(self, status: ComputeStatus) -> None:
         in_error = status.state is State.ERROR and status.task_state is None
         self._in_error = status if in_error else None
         if status.state is State.DELETED:
@@ -185,7 +185,7 @@ class StateWaiter(Waiter[ComputeStatus]):
     def wanted(self) -> str:
         return ' or '.join(sorted(self._goal))
 
-    def vanish(self, now: float) -> None:
+    def mark_gone(self, now: float) -> None:
         if State.DELETED in self._goal:
             self.succeed(
                 ComputeStatus(amphora_id=self.amphora_id, state=State.DELETED, observed_at=now)
@@ -206,11 +206,11 @@ class StateWaiter(Waiter[ComputeStatus]):
             )
         )
 
-    def _judge(self, status: ComputeStatus) -> None:
+    def _check_goal(self, status: ComputeStatus) -> None:
         if status.state in self._goal and (status.state is not State.ACTIVE or status.ready):
             self.succeed(status)
         elif status.state is State.DELETED:
-            self.vanish(status.observed_at)
+            self.mark_gone(status.observed_at)
         # With a task in progress an amphora might be leaving ERROR, for example during a
         # hard reboot.
         elif status.state is State.ERROR and status.task_state is None:

@@ -21,7 +21,7 @@ _SENT_AT = operator.attrgetter('sent_at')
 _BUILDING = frozenset({State.PENDING, State.BUILDING})
 
 
-class Sighting(NamedTuple):
+class SeenStatus(NamedTuple):
     """A status of an amphora, with its time on the monotonic clock."""
 
     status: ComputeStatus
@@ -32,7 +32,7 @@ class Sighting(NamedTuple):
 class _Watched:
     """An amphora with waiters."""
 
-    sighting: Sighting | None
+    seen_status: SeenStatus | None
     waiters: list[Waiter[Any]] = dataclasses.field(default_factory=list)
 
 
@@ -52,7 +52,7 @@ class WaiterTable:
         self._unseen: dict[str, BuildCursor | None] = {}
         # Number of waiters that need every change.
         self._thorough = 0
-        self._past: OrderedDict[str, Sighting] = OrderedDict()
+        self._past: OrderedDict[str, SeenStatus] = OrderedDict()
         # The last time at which all watched amphorae were polled, by the monotonic clock
         # and by the wall clock.
         self._covered = (float('-inf'), 0.0)
@@ -96,8 +96,8 @@ class WaiterTable:
             self._thorough -= not waiter.brief
             if watched.waiters:
                 return
-            if sighting := self._sighting(amphora_id):
-                self._past[amphora_id] = sighting
+            if seen_status := self._seen_status(amphora_id):
+                self._past[amphora_id] = seen_status
                 if len(self._past) > REMEMBERED:
                     self._past.popitem(last=False)
             del self._watched[amphora_id]
@@ -155,21 +155,21 @@ class WaiterTable:
         """Return True if all that is known of these amphorae is that they are being built."""
         with self._lock:
             found = [self._watched.get(amphora_id) for amphora_id in amphora_ids]
-        sightings = [watched.sighting for watched in found if watched is not None]
+        sightings = [watched.seen_status for watched in found if watched is not None]
         return all(one is None or one.status.state in _BUILDING for one in sightings)
 
     # ---- answers ---------------------------------------------------------
 
-    def saw(self, status: ComputeStatus, at: float) -> Sequence[Waiter[Any]]:
+    def record_status(self, status: ComputeStatus, at: float) -> Sequence[Waiter[Any]]:
         """Record a status; return the waiters for which it is a change."""
-        amphora_id, sighting = status.amphora_id, Sighting(status, at)
+        amphora_id, seen_status = status.amphora_id, SeenStatus(status, at)
         with self._lock:
             watched = self._watched.get(amphora_id)
             if watched is None:
                 if amphora_id in self._past:
-                    self._past[amphora_id] = sighting
+                    self._past[amphora_id] = seen_status
                 return ()
-            old, watched.sighting = watched.sighting, sighting
+            old, watched.seen_status = watched.seen_status, seen_status
             if old is None or _differ(old.status, status):
                 self._unseen.pop(amphora_id, None)
                 return tuple(watched.waiters)
@@ -186,27 +186,27 @@ class WaiterTable:
             watched = self._watched.get(amphora_id)
             if watched is None:
                 return ()
-            watched.sighting = None
+            watched.seen_status = None
             return tuple(watched.waiters)
 
-    def covered(self, at: float, observed_at: float) -> None:
+    def record_full_poll(self, at: float, observed_at: float) -> None:
         """Record that at that time all statuses were current, reported again or not."""
         with self._lock:
             self._covered = (at, observed_at)
 
-    def latest(self, amphora_id: str) -> Sighting | None:
+    def latest(self, amphora_id: str) -> SeenStatus | None:
         """Return the last status of an amphora that is watched, or was recently."""
         with self._lock:
             if amphora_id in self._watched:
-                return self._sighting(amphora_id)
+                return self._seen_status(amphora_id)
             return self._past.get(amphora_id)
 
-    def _sighting(self, amphora_id: str) -> Sighting | None:
-        sighting = self._watched[amphora_id].sighting
+    def _seen_status(self, amphora_id: str) -> SeenStatus | None:
+        seen_status = self._watched[amphora_id].seen_status
         at, observed_at = self._covered
-        if sighting is None or sighting.at >= at or amphora_id in self._unseen:
-            return sighting
-        return Sighting(dataclasses.replace(sighting.status, observed_at=observed_at), at)
+        if seen_status is None or seen_status.at >= at or amphora_id in self._unseen:
+            return seen_status
+        return SeenStatus(dataclasses.replace(seen_status.status, observed_at=observed_at), at)
 
 
 def missing(polled: Iterable[str], seen: Iterable[str]) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ class Watcher:
         # Only the thread sets these.
         self._outage: BaseException | None = None
         self._outage_began = 0.0
-        driver.on_news(functools.partial(self._hurry, news=True))
+        driver.on_news(functools.partial(self._poll_soon, news=True))
 
     # ---- for callers ----------------------------------------------------
 
@@ -132,10 +132,10 @@ class Watcher:
 
         It is ``stale`` if it is old or the backend could not be polled since.
         """
-        sighting = self._table.latest(amphora_id)
-        if sighting is None:
+        seen_status = self._table.latest(amphora_id)
+        if seen_status is None:
             return None
-        status, age_s = sighting.status, self._clock.monotonic() - sighting.at
+        status, age_s = seen_status.status, self._clock.monotonic() - seen_status.at
         stale = self._outage is not None or age_s > self._settings.oldest_s
         return dataclasses.replace(status, stale=status.stale or stale)
 
@@ -177,7 +177,7 @@ class Watcher:
             if not closed:
                 self._table.add(waiter)
                 # Later waiters share the poll that the first waiter has hurried.
-                self._hurry(soonest_s)
+                self._poll_soon(soonest_s)
                 if self._thread is None:
                     thread = threading.Thread(
                         target=self._run, name=f'{self._backend}-watcher', daemon=True
@@ -191,9 +191,9 @@ class Watcher:
         elif waiter.done():
             self._table.drop(waiter)
 
-    def _hurry(self, in_s: float = 0.0, *, news: bool = False) -> None:
+    def _poll_soon(self, in_s: float = 0.0, *, news: bool = False) -> None:
         with self._lock:
-            if self._interval.hurry(self._clock.monotonic() + in_s, news=news):
+            if self._interval.poll_by(self._clock.monotonic() + in_s, news=news):
                 self._wake.notify()
 
     def ended(self, waiter: Waiter[Any]) -> None:
@@ -225,10 +225,10 @@ class Watcher:
         waiter.fail(OperationTimeout(text, backend=self._backend, amphora_id=waiter.amphora_id))
 
     def _last_seen(self, amphora_id: str) -> str:
-        sighting = self._table.latest(amphora_id)
-        if sighting is None:
+        seen_status = self._table.latest(amphora_id)
+        if seen_status is None:
             return 'no poll has returned its status'
-        status, age_s = sighting.status, self._clock.monotonic() - sighting.at
+        status, age_s = seen_status.status, self._clock.monotonic() - seen_status.at
         task = f' ({status.task_state})' if status.task_state else ''
         return f'it was {status.state}{task} when last polled, {age_s:.1f} s ago'
 
@@ -256,7 +256,7 @@ class Watcher:
                 if until <= now:
                     return True
             else:
-                self._interval.rest()
+                self._interval.stop_polling()
                 until = leave_at = leave_at or now + LINGER_S
                 if until <= now:
                     return False
@@ -270,10 +270,10 @@ class Watcher:
         # Also exceptions other than Exception: a SystemExit from deep within a client
         # library would silently end all waits.
         except BaseException as exc:
-            self._missed(exc)
+            self._poll_failed(exc)
         else:
             if not self._poll.brief:
-                self._table.covered(started, polled_at)
+                self._table.record_full_poll(started, polled_at)
             self._answered(started, moved=moved)
         self._listener.ticked(self._backend, len(self._table), started - due)
 
@@ -283,13 +283,13 @@ class Watcher:
         moved = False
         for answer in self._poll.answers(self._table):
             for status in answer.statuses:
-                for waiter in self._table.saw(status, started):
+                for waiter in self._table.record_status(status, started):
                     moved = True
-                    waiter.inform(status)
+                    waiter.take_status(status)
             for amphora_id in answer.gone:
                 for waiter in self._table.gone(amphora_id):
                     moved = True
-                    waiter.vanish(self._clock.time())
+                    waiter.mark_gone(self._clock.time())
         return moved
 
     def _answered(self, started: float, *, moved: bool) -> None:
@@ -300,7 +300,7 @@ class Watcher:
         with self._lock:
             self._interval.answered(started, ended, moved=moved)
 
-    def _missed(self, error: BaseException) -> None:
+    def _poll_failed(self, error: BaseException) -> None:
         ended = self._clock.monotonic()
         expected = isinstance(error, AmphoraComputeError)
         if self._outage is None:

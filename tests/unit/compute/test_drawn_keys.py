@@ -160,5 +160,5 @@ class TheKey(FacadeTest):
             'if (child := os.fork()) == 0: os._exit(key.private)\n'
             'print(os.waitpid(child, 0)[1], key.private, BuildKey("k", drawn=True).private)\n'
         )
-        told = subprocess.run([sys.executable, '-c', program], capture_output=True, check=True)
-        self.assertEqual([b'0', b'False', b'True'], told.stdout.split())
+        reported = subprocess.run([sys.executable, '-c', program], capture_output=True, check=True)
+        self.assertEqual([b'0', b'False', b'True'], reported.stdout.split())

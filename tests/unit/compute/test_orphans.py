@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kiln.compute.facade import Compute
-from kiln.compute.orphans import Look, Rules, Suspect, find_orphans, is_orphan, remove, take_look
+from kiln.compute.orphans import (
+    Inventory,
+    Rules,
+    Suspect,
+    find_orphans,
+    is_orphan,
+    poll_amphorae,
+    remove,
+)
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
@@ -38,7 +46,7 @@ def amphora(**more):
 
 
 def look(*things, at=NOW):
-    return Look(
+    return Inventory(
         at=at,
         amphorae=[one for one in things if isinstance(one, Amphora)],
         resources=[one for one in things if isinstance(one, Resource)],
@@ -215,7 +223,7 @@ class Properties(unittest.TestCase):
         looks, at = [], NOW
         for pause, resources, machines in history:
             at += pause
-            looks.append(Look(at=at, amphorae=machines, resources=resources))
+            looks.append(Inventory(at=at, amphorae=machines, resources=resources))
         suspects = []
         for one in looks:
             suspects = find_orphans(one, ruling, suspects)
@@ -234,7 +242,7 @@ class Properties(unittest.TestCase):
         _, resources, machines = history[0]
         things = {('amphora', one.id): one for one in machines}
         things |= {(one.kind, one.id): one for one in resources}
-        seen = Look(at=NOW, amphorae=machines, resources=resources)
+        seen = Inventory(at=NOW, amphorae=machines, resources=resources)
         for suspect in find_orphans(seen, ruling):
             thing = things[suspect.kind, suspect.id]
             self.assertEqual('us', thing.owner)
@@ -248,12 +256,12 @@ class Properties(unittest.TestCase):
     @settings(max_examples=examples(40), deadline=None)
     def test_a_poll_keeps_only_the_suspects_that_it_finds(self, history, ruling):
         _, resources, machines = history[0]
-        seen = Look(at=NOW, amphorae=machines, resources=resources)
+        seen = Inventory(at=NOW, amphorae=machines, resources=resources)
         again = find_orphans(dataclasses.replace(seen, at=NOW + GRACE), ruling,
                              find_orphans(seen, ruling))  # fmt: skip
         self.assertEqual({2}, {one.sightings for one in again if one.created_at in (None, OLD)}
                          or {2})  # fmt: skip
-        self.assertEqual([], find_orphans(Look(at=NOW), ruling, again))
+        self.assertEqual([], find_orphans(Inventory(at=NOW), ruling, again))
 
 
 class AtTheBackend(unittest.TestCase):
@@ -283,9 +291,9 @@ class AtTheBackend(unittest.TestCase):
     def two_looks(self, ruling=None):
         ruling = ruling or self.rules
         self.clock.advance(GRACE)
-        first = find_orphans(take_look(self.compute, 'us'), ruling)
+        first = find_orphans(poll_amphorae(self.compute, 'us'), ruling)
         self.clock.advance(GRACE)
-        return find_orphans(take_look(self.compute, 'us'), ruling, first)
+        return find_orphans(poll_amphorae(self.compute, 'us'), ruling, first)
 
     def test_a_leaked_port_is_found_and_removed(self):
         (port_id,) = self.leak()
@@ -303,7 +311,7 @@ class AtTheBackend(unittest.TestCase):
     def test_a_suspect_seen_once_is_not_removed(self):
         self.leak()
         self.clock.advance(GRACE)
-        (suspect,) = find_orphans(take_look(self.compute, 'us'), self.rules)
+        (suspect,) = find_orphans(poll_amphorae(self.compute, 'us'), self.rules)
         self.assertFalse(remove(self.compute, suspect, self.rules))
         self.assertEqual(1, len(self.resources('us')))
 
@@ -357,5 +365,5 @@ class AtTheBackend(unittest.TestCase):
     def test_a_backend_without_resources_is_polled_only_for_amphorae(self):
         self.compute.driver.missing_abilities = frozenset({Ability.LIST_RESOURCES})
         self.compute.build().result()
-        seen = take_look(self.compute, 'us')
+        seen = poll_amphorae(self.compute, 'us')
         self.assertEqual((1, 0), (len(seen.amphorae), len(seen.resources)))

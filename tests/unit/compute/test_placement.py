@@ -35,21 +35,21 @@ class FullPlacesTest(unittest.TestCase):
         self.assertEqual([B, A, C], self.full.in_order([B, A, C, B]))
 
     def test_a_full_place_comes_last_for_a_while(self):
-        self.full.avoid(A)
+        self.full.record_full(A)
         self.assertEqual([B, A], self.full.in_order([A, B]))
         self.clock.advance(FIRST_S)
         self.assertEqual([A, B], self.full.in_order([A, B]))
 
     def test_if_all_places_are_full_the_longest_full_is_tried_first(self):
-        self.full.avoid(B)
+        self.full.record_full(B)
         self.clock.advance(1)
-        self.full.avoid(A)
+        self.full.record_full(A)
         self.assertEqual([B, A], self.full.in_order([A, B]))
 
     def test_a_place_that_stays_full_is_avoided_for_longer_up_to_a_limit(self):
         waits = []
         for _ in range(8):
-            self.full.avoid(A)
+            self.full.record_full(A)
             waits.append(self.full.wait_s(A))
             self.clock.advance(waits[-1])
         self.assertEqual(waits[:3], [FIRST_S, 2 * FIRST_S, 4 * FIRST_S])
@@ -57,23 +57,23 @@ class FullPlacesTest(unittest.TestCase):
 
     def test_concurrent_builds_count_one_lack_of_room(self):
         for _ in range(20):
-            self.full.avoid(A)
+            self.full.record_full(A)
         self.assertEqual(FIRST_S, self.full.wait_s(A))
 
     def test_room_ends_the_avoidance_of_a_place(self):
-        self.full.avoid(A)
-        self.full.welcome(A)
+        self.full.record_full(A)
+        self.full.record_room(A)
         self.assertEqual(0, self.full.wait_s(A))
 
     def test_another_group_is_another_place(self):
-        self.full.avoid(('a', 'small', 'group-1'))
+        self.full.record_full(('a', 'small', 'group-1'))
         self.assertEqual(0, self.full.wait_s(A))
 
     @given(st.lists(st.sampled_from([A, B, C]), min_size=1), st.lists(st.sampled_from([A, B, C])))
     def test_no_place_is_ever_omitted_or_duplicated(self, places, full):
         fulls = FullPlaces(VirtualClock())
         for place in full:
-            fulls.avoid(place)
+            fulls.record_full(place)
         self.assertCountEqual(set(places), fulls.in_order(places))
 
 
@@ -202,14 +202,14 @@ class PlacedBuildTest(MovingTime, unittest.TestCase):
 
     def cancel_at_success(self, until):
         places, known = self.compute._builder._full_places, threading.Event()
-        welcome = places.welcome
+        record_room = places.record_room
 
-        def cancel_and_welcome(place):
+        def cancel_and_record_room(place):
             known.wait(120)
             self.assertTrue(operation.cancel())
-            welcome(place)
+            record_room(place)
 
-        places.welcome = cancel_and_welcome
+        places.record_room = cancel_and_record_room
         operation = self.begin(until)
         known.set()
         self.until(operation.done)

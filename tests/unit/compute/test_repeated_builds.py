@@ -146,8 +146,14 @@ class InTime(Repeating):
         self.assertIs(BuildFailed if state is State.ERROR else BuildNotRunning, type(error))
         self.assertEqual((self.serving, 'k'), (error.amphora_id, error.build_key))
         self.assertEqual((Advice.REPAIR, Outcome.APPLIED), (error.advice, error.outcome))
-        for told in (self.serving, "build key 'k'", state.value, 'left as it is', 'or delete it'):
-            self.assertIn(told, str(error))
+        for reported in (
+            self.serving,
+            "build key 'k'",
+            state.value,
+            'left as it is',
+            'or delete it',
+        ):
+            self.assertIn(reported, str(error))
         self.later()
         self.assertIs(state, self.state())
         self.cloud.start(self.serving)

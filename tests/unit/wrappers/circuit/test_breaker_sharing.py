@@ -290,11 +290,11 @@ class SharedCircuitTest(unittest.TestCase):
     def test_a_phase_survives_the_exchange(self):
         for state, remaining_s in (('open', math.inf), ('half-open', 3.0), ('closed', 0.0)):
             with self.subTest(state=state):
-                told = SharedPhase(version='v', state=state, remaining_s=remaining_s, trips=3)
-                phase = told.after(Phase(), 100.0)
+                reported = SharedPhase(version='v', state=state, remaining_s=remaining_s, trips=3)
+                phase = reported.after(Phase(), 100.0)
                 again = SharedPhase.of(phase, 100.0)
                 self.assertNotEqual('v', again.version)
-                self.assertEqual(told, dataclasses.replace(again, version='v'))
+                self.assertEqual(reported, dataclasses.replace(again, version='v'))
 
 
 class MissingPackageTest(unittest.TestCase):

@@ -200,14 +200,14 @@ class Admitting(StageCase):
         def plan(kind, *args):
             return kind(Errand('build', backend='east', build_key='k'), *args, backoff)
 
-        unsent = plan(BuildPlan, request()).threadless()
+        unsent = plan(BuildPlan, request()).no_thread_error()
         self.assertIsInstance(unsent, OperationRejected)
         self.assertIs(Outcome.NOT_APPLIED, unsent.outcome)
         # It was sent by this process, or by the process that saved it.
         sent = plan(CallPlan, Call.LIST, ('kiln',))
         sent.failed(ServiceUnavailable('no answer'))
-        self.assertIs(sent.last_error, sent.threadless())
-        self.assertIsInstance(plan(BuildPlan, None).threadless(), BuildOutcomeUnknown)
+        self.assertIs(sent.last_error, sent.no_thread_error())
+        self.assertIsInstance(plan(BuildPlan, None).no_thread_error(), BuildOutcomeUnknown)
 
 
 WORD = contextvars.ContextVar('word', default='unset')

@@ -347,7 +347,7 @@ class Recovering(StageCase):
         self.stage_ = self.stage()
 
     def recover(self, kind, **facts):
-        operation = self.stage_.executor.take_up(self.saved(kind, **facts))
+        operation = self.stage_.executor.recover(self.saved(kind, **facts))
         return self.stage_.settle(operation)
 
     def test_a_build_that_was_made_is_found_and_never_sent(self):
@@ -373,7 +373,7 @@ class Recovering(StageCase):
     def test_a_cancelled_recovery_removes_the_build(self):
         self.stage_.driver._made(request('k'))
         self.stage_.driver.scripts['find_build'] = ['refuse']
-        operation = self.stage_.executor.take_up(self.saved('build', build_key='k'))
+        operation = self.stage_.executor.recover(self.saved('build', build_key='k'))
         operation.cancel()
         self.stage_.until(self.stage_.idle)
         self.assertEqual(self.stage_.driver.keys(), [])
@@ -381,7 +381,7 @@ class Recovering(StageCase):
     def test_closing_during_a_recovery_removes_nothing(self):
         self.stage_.driver._made(request('k'))
         self.stage_.driver.scripts['find_build'] = ['refuse']
-        operation = self.stage_.executor.take_up(self.saved('build', build_key='k'))
+        operation = self.stage_.executor.recover(self.saved('build', build_key='k'))
         self.stage_.executor.close(0.1)
         self.assertIsInstance(operation.exception(0), OperationCancelled)
         self.assertIn('Recover', str(operation.exception()))
@@ -421,7 +421,7 @@ class Recovering(StageCase):
     def test_after_closing_nothing_is_recovered(self):
         self.stage_.executor.close(0)
         with self.assertRaises(OperationRejected):
-            self.stage_.executor.take_up(self.saved('delete'))
+            self.stage_.executor.recover(self.saved('delete'))
 
 
 WORDS = ['refuse', 'lose', 'vanish', 'crash', 'exit', 'quota', 'hang', 'hang_late', None]

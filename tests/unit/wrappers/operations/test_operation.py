@@ -52,9 +52,9 @@ class Face(unittest.TestCase):
         self.assertEqual(FACE, {word.removeprefix('op.').rstrip('()') for word in words})
 
     def test_help_on_an_errand_shows_nothing_else(self):
-        told = pydoc.render_doc(operation(), renderer=pydoc.plaintext)
-        self.assertIn('add_done_callback(', told)
-        self.assertNotIn('call_out(', told)
+        reported = pydoc.render_doc(operation(), renderer=pydoc.plaintext)
+        self.assertIn('add_done_callback(', reported)
+        self.assertNotIn('call_out(', reported)
 
     def test_an_errand_uses_no_more_memory(self):
         self.assertEqual((), Errand.__slots__)

@@ -30,7 +30,7 @@ class PaceTest(unittest.TestCase):
 
     def hurried(self, now=100.0, **settings):
         interval = self.interval(**settings)
-        interval.hurry(now)
+        interval.poll_by(now)
         return interval
 
     def test_the_first_waiter_is_polled_at_once(self):
@@ -50,7 +50,7 @@ class PaceTest(unittest.TestCase):
     def test_a_new_waiter_ends_the_quiet_time_but_not_the_short_interval(self):
         interval = self.hurried(now=0.0)
         interval.answered(300.0, 300.0, moved=False)
-        interval.hurry(300.4)
+        interval.poll_by(300.4)
         self.assertAlmostEqual(301.0, interval.due)
         interval.answered(301.0, 301.0, moved=False)
         self.assertAlmostEqual(302.0, interval.due)
@@ -58,51 +58,51 @@ class PaceTest(unittest.TestCase):
     def test_a_new_waiter_after_a_long_quiet_time_is_polled_at_once(self):
         interval = self.hurried(now=0.0)
         interval.answered(300.0, 300.0, moved=False)
-        interval.hurry(310.0)
+        interval.poll_by(310.0)
         self.assertAlmostEqual(310.0, interval.due)
 
     def test_a_waiter_with_a_soonest_time_is_polled_then(self):
         interval = self.hurried(now=102.0)
         self.assertEqual(102.0, interval.due)
-        self.assertFalse(interval.hurry(103.0))
+        self.assertFalse(interval.poll_by(103.0))
         self.assertEqual(102.0, interval.due)
-        self.assertTrue(interval.hurry(101.0))
+        self.assertTrue(interval.poll_by(101.0))
         self.assertEqual(101.0, interval.due)
 
     def test_a_notification_is_polled_before_the_short_interval_ends(self):
         interval = self.hurried(now=0.0, interval_s=2.0)
         interval.answered(10.0, 10.1, moved=True)
-        self.assertTrue(interval.hurry(10.15, news=True))
+        self.assertTrue(interval.poll_by(10.15, news=True))
         self.assertAlmostEqual(10.1 + NEWS_S, interval.due)
         interval.answered(20.0, 20.1, moved=True)
-        self.assertTrue(interval.hurry(21.0, news=True))
+        self.assertTrue(interval.poll_by(21.0, news=True))
         self.assertEqual(21.0, interval.due)
 
     def test_a_new_waiter_does_not_delay_the_poll_of_a_notification(self):
         interval = self.hurried(now=0.0, interval_s=2.0)
         interval.answered(10.0, 10.1, moved=True)
-        interval.hurry(11.0, news=True)
-        self.assertFalse(interval.hurry(11.0))
+        interval.poll_by(11.0, news=True)
+        self.assertFalse(interval.poll_by(11.0))
         self.assertEqual(11.0, interval.due)
 
     def test_a_notification_never_delays_a_poll(self):
         interval = self.hurried(now=0.0, interval_s=NEWS_S / 4, jitter=0.0)
         interval.answered(10.0, 10.0, moved=True)
         self.assertAlmostEqual(10.0 + NEWS_S / 4, interval.due)
-        interval.hurry(10.0, news=True)
+        interval.poll_by(10.0, news=True)
         self.assertAlmostEqual(10.0 + NEWS_S / 4, interval.due)
 
     def test_the_quiet_time_begins_with_the_last_waiter(self):
         interval = self.hurried(now=50.0)
-        interval.hurry(20.0)
+        interval.poll_by(20.0)
         interval.answered(60.0, 60.0, moved=False)
         self.assertAlmostEqual(61.0, interval.due)
 
     def test_a_planned_poll_does_not_count_once_there_are_no_waiters(self):
         interval = self.hurried(now=0.0)
         interval.answered(0.0, 0.0, moved=True)
-        interval.rest()
-        self.assertTrue(interval.hurry(102.0))
+        interval.stop_polling()
+        self.assertTrue(interval.poll_by(102.0))
         self.assertEqual(102.0, interval.due)
 
     def test_a_slow_backend_gets_a_pause_as_long_as_its_poll(self):
@@ -111,7 +111,7 @@ class PaceTest(unittest.TestCase):
             ended = 10.0 + took_s
             interval.answered(10.0, ended, moved=True)
             self.assertAlmostEqual(ended + rest_s, interval.due)
-            interval.hurry(ended)
+            interval.poll_by(ended)
             self.assertAlmostEqual(ended + rest_s, interval.due)
 
     def test_a_last_poll_comes_at_once_and_later_polls_no_more_often(self):
@@ -167,7 +167,7 @@ class PaceTest(unittest.TestCase):
             interval = self.hurried(now=0.0, chance=chance)
             interval.failed(10.0, 100.0)
             for news in hurries:
-                interval.hurry(20.0, news=news)
+                interval.poll_by(20.0, news=news)
             self.assertTrue(110.0 <= interval.due < 120.1, interval.due)
 
     def test_an_answered_poll_ends_the_back_off(self):

@@ -43,7 +43,7 @@ class InquiryCase(unittest.TestCase):
         gone = []
         for answer in self.poll.answers(self.table):
             for status in answer.statuses:
-                for waiter in self.table.saw(status, 0.0):
+                for waiter in self.table.record_status(status, 0.0):
                     waiter.informed = True
             gone += answer.gone
         if all_seen:
@@ -281,7 +281,7 @@ class InShortTest(InquiryCase):
         calls, gone = super().look(all_seen=False)
         return calls, gone
 
-    def told(self):
+    def reported(self):
         """Return the result of one poll for the watched amphorae."""
         self.table.admit()
         answers = list(self.poll.answers(self.table))
@@ -290,15 +290,15 @@ class InShortTest(InquiryCase):
     def test_waiters_for_builds_are_served_by_active_ids(self):
         self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
         self.driver.put('a2', State.ACTIVE)
-        self.assertEqual({'a2': State.ACTIVE}, self.told())
+        self.assertEqual({'a2': State.ACTIVE}, self.reported())
 
     def test_failed_builds_are_periodically_polled_with_their_reason(self):
         self.driver.put('a1', State.ERROR)
-        self.assertEqual({}, self.told())
+        self.assertEqual({}, self.reported())
         self.clock.advance(TROUBLE_S)
         self.driver.put('a2', State.ACTIVE)
         self.driver.calls.clear()
-        self.assertEqual({'a2': State.ACTIVE, 'a1': State.ERROR}, self.told())
+        self.assertEqual({'a2': State.ACTIVE, 'a1': State.ERROR}, self.reported())
         calls = [('reached', State.ACTIVE), ('reached', State.ERROR), ('statuses', 1)]
         self.assertEqual(calls, self.driver.calls)
         self.assertEqual([('reached', State.ACTIVE)], self.look()[0])
@@ -349,25 +349,25 @@ class InShortTest(InquiryCase):
         self.driver.put('a1', State.ACTIVE)
         self.driver.put('a2', State.ACTIVE)
         self.driver.calls.clear()
-        self.assertEqual({'a1': State.ACTIVE, 'a2': State.ACTIVE}, self.told())
+        self.assertEqual({'a1': State.ACTIVE, 'a2': State.ACTIVE}, self.reported())
         self.assertEqual([('reached', State.ACTIVE)], self.driver.calls)
 
     def test_a_known_build_that_fails_is_reported_in_time(self):
         self.clock.advance(FULL_S)
         self.assertEqual([('changes', 0)], self.look()[0])
         self.driver.put('a1', State.ERROR)
-        told = {}
+        reported = {}
         for _ in range(int(TROUBLE_S)):
             self.clock.advance(1.0)
-            told |= self.told()
-        self.assertEqual({'a1': State.ERROR}, told)
+            reported |= self.reported()
+        self.assertEqual({'a1': State.ERROR}, reported)
 
     def test_the_cursor_advances_but_still_reports_a_slow_build(self):
         slow = self.cursor_now()
         for number in range(3):
             self.driver.put(f'a{number}', State.ACTIVE)
         self.clock.advance(TROUBLE_S)
-        self.told()
+        self.reported()
         for waiter in self.waiters[:3]:
             self.table.drop(waiter)
         self.build(1)
@@ -379,7 +379,7 @@ class InShortTest(InquiryCase):
         self.waiters[-1].brief = True
         self.driver.put('a5', State.ACTIVE)
         self.driver.calls.clear()
-        self.assertEqual({'a5': State.ACTIVE}, self.told())
+        self.assertEqual({'a5': State.ACTIVE}, self.reported())
         self.assertEqual([('reached', State.ACTIVE)], self.driver.calls)
         self.assertLess(self.driver.asked_since, moved_on)
 
@@ -391,9 +391,9 @@ class InShortTest(InquiryCase):
         self.driver.put('a1', State.ACTIVE)
         self.driver.put('a2', State.ACTIVE)
         self.driver.calls.clear()
-        self.assertEqual({'a1': State.ACTIVE, 'a2': State.ACTIVE}, self.told())
+        self.assertEqual({'a1': State.ACTIVE, 'a2': State.ACTIVE}, self.reported())
         self.assertEqual([('reached', State.ACTIVE), ('changes', 0)], self.driver.calls)
 
     def test_amphorae_without_a_waiter_are_left_out(self):
         self.driver.put('a9', State.ACTIVE)
-        self.assertEqual({}, self.told())
+        self.assertEqual({}, self.reported())

@@ -87,7 +87,7 @@ class Builds(RuleBasedStateMachine):
             self.driver.put(amphora_id, state)
 
     @rule(amphora_id=there)
-    def vanish(self, amphora_id):
+    def mark_gone(self, amphora_id):
         if self.state_of(amphora_id):
             self.driver.remove(amphora_id)
 
@@ -116,7 +116,7 @@ class Builds(RuleBasedStateMachine):
         self.driver.on_call = self.lose
         for answer in self.poll.answers(self.table):
             for status in answer.statuses:
-                for waiter in self.table.saw(status, self.clock.monotonic()):
+                for waiter in self.table.record_status(status, self.clock.monotonic()):
                     waiter.informed = True
                     self.say(waiter, status.state)
             for amphora_id in answer.gone:
