@@ -56,7 +56,7 @@ class Cloud:
 
     def session(self, name: str = 'kiln') -> Any:
         """Return a keystoneauth session."""
-        # Only the functional tests need it; the others run without.
+        # Only functional tests need it; other tests run without it.
         from keystoneauth1 import session
         from keystoneauth1.identity import v3
 
@@ -64,7 +64,7 @@ class Cloud:
 
 
 def clean_cloud(*services: str) -> Cloud:
-    """Return the cloud, as its snapshot has it, with these services beside Nova."""
+    """Return the cloud in the state of its snapshot, with these services beside Nova."""
     cloud = Cloud(default_home())
     _claim(cloud)
     cloud.run('up')
@@ -91,9 +91,9 @@ def _claim(cloud: Cloud) -> None:
 
 @functools.cache
 def shared_cloud() -> Cloud:
-    """Return the cloud for those who do not mind what others have left, or are doing there.
+    """Return the cloud for tests that do not need a clean or an exclusive one.
 
-    With KILN_CLOUD_SHARED it is up already, and several runs of such tests use it at once.
+    With KILN_CLOUD_SHARED the cloud is up, and several test runs use it at the same time.
     """
     if 'KILN_CLOUD_SHARED' in os.environ:
         return Cloud(default_home())
@@ -104,7 +104,7 @@ class CloudTestCase(unittest.TestCase):
     """A test class on the real OpenStack."""
 
     services: tuple[str, ...] = ()
-    #: Whether it begins with a clean one, which takes some seconds.
+    #: True if the class starts with a clean cloud, which takes some seconds.
     alone = True
     cloud: Cloud
 

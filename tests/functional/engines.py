@@ -23,7 +23,7 @@ from tools.devengine.place import Place, default_home
 ROOT = pathlib.Path(__file__).parents[2]
 COMMAND_S = 600
 STOPPED = 3
-#: What a plain container runs: it ends when it is asked to.
+#: The command of a plain container, which exits at SIGTERM.
 COMMAND = ('/bin/sh', '-c', 'trap "exit 0" TERM; echo up; while :; do sleep 3600 & wait; done')
 
 
@@ -63,9 +63,9 @@ def _claim(home, kind):
 
 
 def make_network(client, name, labels=None):
-    """Have an engine make a network with a subnet, on which addresses can be chosen.
+    """Create a network with a subnet, on which addresses can be chosen.
 
-    Which subnet is free knows the engine, so it chooses one first.
+    Only the engine knows which subnet is free, so it first creates a network of its choice.
     """
     tried = client.create_network(name)['Id']
     subnet = client.inspect_network(tried)['IPAM']['Config'][0]['Subnet']

@@ -1,4 +1,4 @@
-"""A bench that makes a real backend fail, by the proxy before it."""
+"""A bench that makes a real backend fail, by a proxy in front of it."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from kiln.testing.proxy import Answer, LoseAnswer, html_page
 
 
 class ProxyBench(Bench):
-    """Has one request go wrong at a time; a backend says which request makes a call."""
+    """Lets one request fail at a time; a subclass maps each call to a request."""
 
     #: Method and path of the request that each call makes.
     requests: Mapping[Call, tuple[str, str]]
@@ -18,7 +18,7 @@ class ProxyBench(Bench):
         self.case = case
 
     def refuse(self, call):
-        # After a 503 a build is of unknown outcome; a page of somebody else's is not.
+        # After a 503 the outcome of a build is unknown; after a foreign 404 page it is not.
         self.fail_next(call, html_page(404) if call is Call.BUILD else self.unavailable())
 
     def lose_answer(self, call):
@@ -28,13 +28,13 @@ class ProxyBench(Bench):
         self.fail_next(call, self.slow_down(retry_after))
 
     def unavailable(self):
-        """Return what the backend answers that cannot serve now."""
+        """Return the answer of a backend that is unavailable."""
         return Answer(503)
 
     def slow_down(self, retry_after):
-        """Return what the backend answers that is asked too often."""
+        """Return the answer of a backend that limits the rate."""
         return Answer(429, retry_after=retry_after)
 
     def fail_next(self, call, fault):
-        """Have the next request of a call go wrong."""
+        """Let the next request of a call fail."""
         self.case.proxy.fault(fault, *self.requests[call], times=1)

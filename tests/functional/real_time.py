@@ -1,15 +1,15 @@
-"""Real time for cases whose clock else moves by itself, as soon as no thread has work."""
+"""Real time for test cases whose clock otherwise advances when no thread has work."""
 
 import time
 
 from kiln.clock import SYSTEM_CLOCK
 
-#: For what would never come.
+#: Longer than any correct wait.
 PATIENCE_S = 300.0
 
 
 class RealTime:
-    """Before such a case: servers and other processes know nothing of its clock."""
+    """Mixin, first among the bases: servers and other processes do not use a virtual clock."""
 
     def open_clock(self):
         return SYSTEM_CLOCK

@@ -1,4 +1,4 @@
-"""One pool, several processes, killed at any time."""
+"""Several processes on one pool of machines, killed at any time."""
 
 import contextlib
 import os

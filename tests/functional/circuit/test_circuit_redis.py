@@ -160,7 +160,7 @@ class SharedCircuitTest(RedisCase):
         circuit.settle(ticket)
         self.until(lambda: all(circuit.snapshot().state == 'closed' for circuit in circuits))
 
-    def test_a_lease_of_a_dead_process_ends(self):
+    def test_the_probe_lease_of_a_dead_process_expires(self):
         one, two = self.process(), self.process()
         self.break_(one)
         self.until(lambda: one.refusal() is None)
@@ -171,7 +171,7 @@ class SharedCircuitTest(RedisCase):
         two.settle(two.admit())
         self.assertEqual('closed', two.snapshot().state)
 
-    def test_opened_by_hand_it_stays_open_for_all(self):
+    def test_a_circuit_opened_by_hand_is_open_for_all_until_it_is_closed(self):
         one, two = self.process(), self.process()
         one.isolate()
         self.assertTrue(two.snapshot().manual)

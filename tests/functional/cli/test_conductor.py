@@ -32,7 +32,7 @@ class Running(Processes):
         self.assertIn('Working on clusters', self.said)
         return process
 
-    def test_it_works_until_a_signal_and_exits_with_status_0(self):
+    def test_a_conductor_works_until_a_signal_and_exits_with_status_0(self):
         for how in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(how):
                 process = self.conduct()
@@ -41,14 +41,14 @@ class Running(Processes):
                 self.assertEqual(ExitCode.OK, process.wait(PATIENCE_S))
                 self.assertEqual('kiln: Stopping.\n', process.stderr.read())
 
-    def test_with_ctrl_c_ignored_at_the_start_it_prints_that_only_sigterm_ends_it(self):
+    def test_a_conductor_started_without_ctrl_c_prints_that_sigterm_ends_it(self):
         process = self.conduct(interrupt=signal.SIG_IGN)
         self.assertIn('; SIGTERM ends it', self.said)
         self.assertTrue(self.ignores(process, signal.SIGINT))
         process.send_signal(signal.SIGTERM)
         self.assertEqual(ExitCode.OK, process.wait(PATIENCE_S))
 
-    def test_a_signal_on_another_thread_ends_it_too(self):
+    def test_a_signal_on_another_thread_ends_a_conductor(self):
         process = self.conduct()
         tasks = pathlib.Path(f'/proc/{process.pid}/task')
         # After the other threads have started and the main thread waits; else it proves nothing.
@@ -60,7 +60,7 @@ class Running(Processes):
         os.kill(other, signal.SIGTERM)
         self.assertEqual(ExitCode.OK, process.wait(PATIENCE_S))
 
-    def test_it_claims_clusters_with_work_and_releases_them_at_its_end(self):
+    def test_a_conductor_claims_clusters_with_work_and_releases_them_at_its_end(self):
         cluster = samples.cluster()
         operation = Operation(id='op', cluster_id=cluster.id, kind=OperationKind.CREATE)
         self.store.clusters.create(cluster, operation)

@@ -265,7 +265,7 @@ class Exits(Program):
     def test_d8_the_exit_does_not_wait_for_hanging_calls(self):
         self.assertEqual(['end'], self.run_program(_HUNG, "print('end')"))
 
-    def test_d8_the_exit_after_closing_does_not_wait_either(self):
+    def test_d8_the_exit_after_closing_does_not_wait_for_hanging_calls(self):
         for close in ('compute.close(0.1)', 'compute.close(0.1, keep_builds=True)'):
             with self.subTest(close):
                 self.assertEqual(['end'], self.run_program(_HUNG, close, "\nprint('end')"))

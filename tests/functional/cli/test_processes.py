@@ -10,7 +10,7 @@ from tests.unit.cli.processes import PATIENCE_S, ROOT, Processes
 
 
 class Ending(Processes):
-    def test_ctrl_c_and_sigterm_end_a_build_and_remove_what_it_made(self):
+    def test_ctrl_c_and_sigterm_end_a_build_and_remove_its_machine(self):
         for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             with self.subTest(number), tempfile.TemporaryDirectory() as folder:
                 cloud = f'{folder}/cloud.db'
@@ -25,7 +25,7 @@ class Ending(Processes):
                 self.assertNotIn('Traceback', err)
                 self.await_machines(cloud, 0)
 
-    def test_ctrl_c_and_sigterm_end_a_conformance_run_and_remove_what_it_built(self):
+    def test_ctrl_c_and_sigterm_end_a_conformance_run_and_remove_its_machines(self):
         for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             with self.subTest(number), tempfile.TemporaryDirectory() as folder:
                 cloud = f'{folder}/cloud.db'
@@ -42,7 +42,7 @@ class Ending(Processes):
                 self.assertNotIn('Traceback', err)
                 self.await_machines(cloud, 0)
 
-    def test_with_ctrl_c_ignored_at_the_start_only_sigterm_ends_it(self):
+    def test_only_sigterm_ends_a_command_started_with_ctrl_c_ignored(self):
         # As a shell starts background commands, so that Ctrl-C does not end them.
         with tempfile.TemporaryDirectory() as folder:
             cloud = f'{folder}/cloud.db'

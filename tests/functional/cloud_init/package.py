@@ -1,4 +1,4 @@
-"""cloud-init itself, from the packages of Debian or a descendant; it is not on PyPI."""
+"""The real cloud-init, from packages of Debian or a derivative; it is not on PyPI."""
 
 import atexit
 import base64
@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 _READER = pathlib.Path(__file__).with_name('reader.py')
-#: The Python that the packages were made for, where it is installed.
+#: The Python that the packages were made for, if it is installed.
 _PYTHON = shutil.which('python3', path='/usr/bin') or sys.executable
 _DEPENDS = (
     'apt-cache', 'depends', '--recurse', '--no-recommends', '--no-suggests', '--no-conflicts',
@@ -21,12 +21,12 @@ _DEPENDS = (
 
 
 class CloudInit:
-    """Unpacks cloud-init into a folder, installs nothing, and has it read user data."""
+    """cloud-init unpacked into a folder, without installation, which reads user data."""
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory()
         home = pathlib.Path(self._folder.name)
-        # apt's own user, to whom it steps down, must be able to write there.
+        # apt drops its privileges to a user of its own, which must be able to write there.
         home.chmod(0o777)
         try:
             self._fetch(home)
@@ -37,12 +37,12 @@ class CloudInit:
             [_PYTHON, '-I', '-S', _READER, home / 'usr/lib/python3/dist-packages'],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
-        #: Which cloud-init answers, and with which Python.
+        #: The versions of cloud-init and its Python.
         self.about = self._answer()
 
     def _fetch(self, home):
         if not _output(_DEPENDS, home):
-            # A machine that was just made knows of no package.
+            # A new machine has no package lists.
             _run(('apt-get', 'update'), home)
         depends = _run(_DEPENDS, home)
         packages = re.findall(r'^(cloud-init|python3-[\w.+-]+)$', depends, re.MULTILINE)
@@ -51,7 +51,7 @@ class CloudInit:
             _run(('dpkg', '-x', package.name, '.'), home)
 
     def read(self, user_data):
-        """Return what cloud-init makes of user data."""
+        """Return what cloud-init reads from user data."""
         self._process.stdin.write(base64.b64encode(user_data).decode() + '\n')
         self._process.stdin.flush()
         return self._answer()
@@ -71,14 +71,14 @@ class CloudInit:
 
 @functools.cache
 def cloud_init():
-    """Return the one of this run of the tests; to fetch it takes seconds."""
+    """Return the cloud-init of this test run; fetching it takes seconds."""
     fetched = CloudInit()
     atexit.register(fetched.close)
     return fetched
 
 
 def read(user_data):
-    """Return what cloud-init makes of user data, which must be without complaint."""
+    """Return what cloud-init reads from user data; fail if it logs a warning."""
     found = cloud_init().read(user_data)
     if 'error' in found or found['complaints']:
         raise AssertionError(found.get('error') or found['complaints'])

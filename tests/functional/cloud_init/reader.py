@@ -1,7 +1,7 @@
-"""Reads user data as cloud-init does at boot; runs with cloud-init's own packages alone.
+"""Reader of user data as by cloud-init at boot; runs with cloud-init's own packages only.
 
-Each line that comes in is user data as base64, each that goes out is JSON: what
-the parser made of it, and what the modules that write files and keys would do.
+Each input line is user data in base64. Each output line is JSON: what the parser read, and
+what the modules that write files and keys would do.
 """
 
 import base64
@@ -26,7 +26,7 @@ from cloudinit.user_data import UserDataProcessor
 
 
 class Source:
-    """As much of a data source as the handlers ask of one."""
+    """The part of a data source that the handlers use."""
 
     def get_instance_id(self):
         return 'i-1'
@@ -41,7 +41,7 @@ class Hooks(BootHookPartHandler):
 
 
 class Complaints(logging.Handler):
-    """Keeps what cloud-init would have logged as a warning or worse."""
+    """Collects the warnings and errors that cloud-init logs."""
 
     def __init__(self):
         super().__init__(logging.WARNING)
@@ -86,7 +86,7 @@ def understood(blob, folder):
 
 
 def handle(message, paths):
-    """Do what cloud-init's stage does with a message; return its config and scripts."""
+    """Handle a message like cloud-init's stage; return its config and scripts."""
     config = CloudConfigPartHandler(paths)
     script = ShellScriptPartHandler(paths)
     all_of_them = [
@@ -118,7 +118,7 @@ def handle(message, paths):
 
 
 def mistakes_in(message):
-    """Return what cloud-init's own schema has against the parts that are cloud-config."""
+    """Return the errors that cloud-init's own schema finds in the cloud-config parts."""
     found = []
     for part in message.walk():
         if part.get_content_type() == 'text/cloud-config':
@@ -131,11 +131,11 @@ def mistakes_in(message):
 
 
 def write(entries, root):
-    """Write files below a folder, as the module of that name does; return what is there."""
+    """Write files below a folder, like the module write_files; return the files."""
     written = {}
     for entry in entries:
         path = os.path.normpath(entry['path'])
-        # The owner of the test run stands for each, who need not exist here.
+        # The user of the test run replaces each owner, because that might not exist here.
         mine = {**entry, 'path': root + path, 'owner': pwd.getpwuid(os.getuid()).pw_name}
         cc_write_files.write_files('write_files', [mine], 'root:root')
         found = os.stat(root + path)

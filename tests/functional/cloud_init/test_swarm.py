@@ -1,4 +1,4 @@
-"""What the nodes of a Swarm on Nova are given, read by the real cloud-init, and their start."""
+"""User data of Swarm nodes on Nova, read by the real cloud-init, and their first start."""
 
 import json
 import os
@@ -23,7 +23,7 @@ DROP_IN = '/etc/systemd/system/docker.service.d/kiln.conf'
 
 
 def given(**parameters):
-    """Return the user data that Nova keeps of a worker."""
+    """Return the user data that Nova gets for a worker."""
     context = Context(nodes=(), join_key=lambda: b'k' * 32)
     bootstrap = Driver.open().bootstrap(context, a_cluster(**parameters), a_node(1))
     request = BuildRequest(
@@ -33,10 +33,10 @@ def given(**parameters):
     return content_of(ASKED, request, [KEY], 'auto')
 
 
-class Given(unittest.TestCase):
-    """Whatever the values, all of it arrives."""
+class UserData(unittest.TestCase):
+    """The content of the user data, for any values."""
 
-    def test_everything_a_machine_needs_arrives_in_the_user_data_alone(self):
+    def test_user_data_alone_has_everything_that_a_machine_needs(self):
         found = read(self.fits(given()))
         self.assertEqual('web-workers-1', found['config']['hostname'])
         self.assertEqual([[START]], found['config']['runcmd'])
@@ -52,7 +52,7 @@ class Given(unittest.TestCase):
         self.assertIn(b'PRIVATE KEY', content(found, '/etc/kiln-swarm/authority.pem'))
         self.assertIn(b'ExecStartPre=/etc/kiln-swarm/certify\n', content(found, DROP_IN))
 
-    def test_no_value_breaks_out_of_its_place(self):
+    def test_no_value_escapes_from_its_place(self):
         odd = 'it\'s "b": {x}\n- !!python/name:os #\u2028é\\'
         for parameters in (
             {'labels': {odd: odd}}, {'registry_mirrors': [odd] * 3}, {'log_max_size': odd},
@@ -70,7 +70,7 @@ class Given(unittest.TestCase):
                 self.assertEqual(6, len(found['files']))
                 self.assertEqual([[START]], found['config']['runcmd'])
 
-    def test_there_is_room_for_hundreds_of_labels_and_mirrors(self):
+    def test_hundreds_of_labels_and_mirrors_fit_in_user_data(self):
         many = [f'https://mirror-{number}.example.com/v2' for number in range(400)]
         labels = {f'team-{number}': f'a label with some words {number}' for number in range(400)}
         content_ = self.fits(given(registry_mirrors=many, labels=labels))
@@ -83,8 +83,8 @@ class Given(unittest.TestCase):
         return content_.user_data
 
 
-class Start(unittest.TestCase):
-    """The script of the first start, in a path of its own whose programs note their calls."""
+class StartScript(unittest.TestCase):
+    """The script of the first start, with programs that log their calls on its PATH."""
 
     def setUp(self):
         super().setUp()
@@ -112,12 +112,12 @@ class Start(unittest.TestCase):
         'systemctl restart docker.service',
     )  # fmt: skip
 
-    def test_an_image_that_has_docker_needs_no_packages(self):
+    def test_an_image_with_docker_installs_no_packages(self):
         self.has('dockerd', 'openssl', 'apt-get')
         done, calls = self.start()
         self.assertEqual((0, [*self.STARTED]), (done.returncode, calls))
 
-    def test_what_an_image_lacks_is_installed_before_the_engine_starts(self):
+    def test_missing_packages_are_installed_before_the_engine_starts(self):
         for there in ('dockerd', 'openssl'):
             with self.subTest(f'it has {there} alone'):
                 self.has(there, 'apt-get')
@@ -129,7 +129,7 @@ class Start(unittest.TestCase):
                 self.calls.write_text('')
                 (self.folder / there).unlink()
 
-    def test_packages_are_asked_for_until_they_can_be_had(self):
+    def test_the_installation_of_packages_is_repeated_until_it_succeeds(self):
         # The second call is the first install.
         self.has('apt-get', code=f'[ "$(/usr/bin/wc -l <{self.calls})" -ne 2 ]')
         self.has('sleep')
@@ -138,7 +138,7 @@ class Start(unittest.TestCase):
         asked = [line.split()[1] for line in calls if line.startswith(('apt-get', 'sleep'))]
         self.assertEqual(['update', 'install', '5', 'update', 'install'], asked)
 
-    def test_where_nothing_may_be_installed_it_says_what_is_missing(self):
+    def test_a_missing_engine_is_reported_if_nothing_can_be_installed(self):
         self.has('apt-get')
         done, calls = self.start(install=False)
         self.assertEqual((1, []), (done.returncode, calls))

@@ -26,7 +26,7 @@ def file(path, content=b'x', mode=0o644, owner='root'):
 
 
 class Files(unittest.TestCase):
-    def test_files_arrive_with_content_mode_and_owner(self):
+    def test_files_are_written_with_content_mode_and_owner(self):
         found = read(
             user_data.compose(
                 None,
@@ -49,7 +49,7 @@ class Files(unittest.TestCase):
             },
         )
 
-    def test_a_file_is_what_it_was_to_the_byte(self):
+    def test_the_content_of_a_file_is_preserved_to_the_byte(self):
         for what, sent in {
             'empty': b'',
             'every byte': bytes(range(256)),
@@ -63,17 +63,17 @@ class Files(unittest.TestCase):
                 found = read(user_data.compose(None, [file('/a', sent)]))
                 self.assertEqual(sent, content(found, '/a'))
 
-    def test_a_path_may_have_any_letters(self):
+    def test_a_path_can_have_any_characters(self):
         for path in ('/etc/a b', '/etc/ü', '/etc/"q"', '/etc/\\n', '/etc/😀', "/etc/'", '/#: x'):
             with self.subTest(path):
                 found = read(user_data.compose(None, [file(path, b'x')]))
                 self.assertEqual([path], list(found['files']))
 
-    def test_keys_are_added(self):
+    def test_ssh_keys_are_added(self):
         found = read(user_data.compose(None, [], [KEY, 'ssh-rsa AAAAB3 ü@west']))
         self.assertEqual([KEY, 'ssh-rsa AAAAB3 ü@west'], found['config']['ssh_authorized_keys'])
 
-    def test_what_is_large_arrives_as_well(self):
+    def test_large_files_are_compressed_and_written(self):
         letters = random.Random(7)
         files = [
             file(f'/etc/{i}.pem', base64.b64encode(letters.randbytes(7680))) for i in range(5)
@@ -101,7 +101,7 @@ write_files:
         files = [file('/etc/ours', b'ours', 0o600), file('/etc/both', b'ours')]
         return user_data.compose(self.CALLERS, files, [KEY])
 
-    def test_the_callers_files_and_keys_are_kept_and_ours_are_appended(self):
+    def test_kilns_files_and_keys_are_appended_to_those_of_the_caller(self):
         found = read(self.composed())
         paths = [entry['path'] for entry in found['config']['write_files']]
         self.assertEqual(['/etc/theirs', '/etc/both', '/etc/ours', '/etc/both'], paths)
@@ -110,16 +110,16 @@ write_files:
         self.assertEqual(b'ours', content(found, '/etc/ours'))
         self.assertEqual(['ssh-rsa AAAA caller', KEY], found['config']['ssh_authorized_keys'])
 
-    def test_of_two_files_at_one_path_ours_is_written_last(self):
+    def test_kilns_file_is_written_last_if_the_caller_has_one_at_its_path(self):
         self.assertEqual(b'ours', content(read(self.composed()), '/etc/both'))
 
-    def test_the_rest_of_the_callers_config_stays(self):
+    def test_the_rest_of_the_callers_config_is_preserved(self):
         found = read(self.composed())
         self.assertEqual('web-1', found['config']['hostname'])
         self.assertEqual(['default', {'name': 'ops'}], found['config']['users'])
 
-    def test_without_the_way_to_merge_the_callers_files_would_be_lost(self):
-        # What the tests above rest on: cloud-init does otherwise by default.
+    def test_without_a_merge_type_the_callers_files_are_lost(self):
+        # The tests above rely on the merge type: the default of cloud-init is to replace lists.
         without = re.sub(rb'Merge-Type: .*\n', b'', self.composed())
         paths = [entry['path'] for entry in read(without)['config']['write_files']]
         self.assertEqual(['/etc/ours', '/etc/both'], paths)
@@ -169,8 +169,8 @@ CALLERS = {
 }
 
 
-class Callers(unittest.TestCase):
-    """Whatever the caller's own user data is, it stays that."""
+class CallersUserData(unittest.TestCase):
+    """User data of the caller, which kiln must not change."""
 
     def stays(self, callers):
         alone = cloud_init().read(callers)
@@ -190,17 +190,17 @@ class Callers(unittest.TestCase):
         return alone
 
     def known(self, parts):
-        # What cloud-init does not know it leaves alone, by whatever name.
+        # cloud-init ignores unknown parts, whichever type it gives them.
         unknown = ('text/x-not-multipart', 'text/plain')
         return [('unknown' if kind in unknown else kind, text) for kind, text in parts]
 
-    def test_it_stays_what_it_is(self):
+    def test_user_data_of_the_caller_is_preserved(self):
         for what, callers in CALLERS.items():
             with self.subTest(what):
                 self.stays(callers)
 
-    def test_what_it_was_taken_for_was_what_it_is(self):
-        # So that the test above does not compare two misunderstandings.
+    def test_user_data_of_the_caller_is_recognized_by_its_type(self):
+        # The test above would also pass if cloud-init misread both sides in the same way.
         for what, kinds in {
             'a script': ['text/x-shellscript'],
             'config as a template': ['text/jinja2'],
@@ -232,13 +232,13 @@ class Callers(unittest.TestCase):
         st.sampled_from([b'', b'#!/bin/sh\n', b'#cloud-config\na: ', b'MIME-Version: 1.0\n']),
         st.binary(max_size=200) | st.text('ab\r\n-: \t', max_size=60).map(str.encode),
     )
-    def test_bytes_of_any_kind_stay_what_they_are(self, head, rest):
+    def test_any_bytes_of_the_caller_are_preserved(self, head, rest):
         callers = head + rest
         if not callers or 'error' in cloud_init().read(callers):
-            # What cloud-init itself cannot read takes everything else with it.
+            # If cloud-init cannot read the user data of the caller, it reads nothing at all.
             return
         if b'mime-version:' in callers.lower():
-            # The very last line end of a message may be taken for our own.
+            # The last newline of a message can be taken for part of the boundary.
             callers += b'\n'
         self.stays(callers)
 
@@ -251,8 +251,8 @@ _files = st.lists(
         file,
         st.lists(_names, min_size=1, max_size=2).map(lambda names: '/'.join(['', 'f', *names])),
         st.binary(max_size=2000) | st.text(max_size=200).map(str.encode),
-        # cloud-init takes no mode for the usual one, and its chown takes away
-        # the bits that set a user.
+        # cloud-init reads mode 0 as the default mode, and its chown clears the setuid and
+        # setgid bits.
         st.integers(1, 0o1777),
         st.from_regex(r'[a-z_][a-z0-9_-]{0,30}(:[a-z_][a-z0-9_-]{0,30})?', fullmatch=True),
     ),
@@ -262,12 +262,12 @@ _files = st.lists(
 )
 
 
-class Property(unittest.TestCase):
+class Properties(unittest.TestCase):
     @settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=60)
     @given(_files, st.none() | st.sampled_from(list(CALLERS.values())), st.booleans())
-    def test_files_of_any_kind_arrive_beside_user_data_of_any_kind(self, files, callers, large):
+    def test_any_files_are_written_beside_any_user_data(self, files, callers, large):
         if large:
-            # More than fits unless all of it is packed.
+            # Too large unless all of it is compressed.
             files = [*files, file('/large', bytes(range(256)) * 40), file('/large2', b'a' * 10240)]
             callers = (callers or b'') + b'\n#' * 25_000 if callers != b'' else callers
         found = cloud_init().read(user_data.compose(callers, files))

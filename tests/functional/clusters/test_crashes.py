@@ -1,4 +1,4 @@
-"""The cluster drivers in tree survive kill -9 at any commit, and any failure of the cloud.
+"""Crash tests of the in-tree cluster drivers: kill -9 at commits, and cloud failures.
 
 KILN_CRASHES is the number of processes that are killed at times that KILN_CRASH_SEED
 chooses; with KILN_FULL every operation is killed at each of its commits.

@@ -15,7 +15,7 @@ from tests.conformance.test_clusters import BRIEF
 
 
 class Report(unittest.TestCase):
-    def test_a_run_can_be_of_crashes_alone_in_any_number(self):
+    def test_a_run_can_select_crashes_alone_and_their_number(self):
         report = run_cluster_conformance(BRIEF, select=['Crashes at random'], crashes=1)
         self.assertTrue(report.ok, report.render())
         self.assertEqual(1, len(report.results))

@@ -1,6 +1,6 @@
-"""Three conductors, of which one is killed again and again, on each of the real boards.
+"""Three conductors on each real board, of which one is killed repeatedly.
 
-KILN_CONDUCTORS=50x20/10 has 50 clusters of 20 nodes and a kill each 10 seconds.
+KILN_CONDUCTORS=50x20/10 means 50 clusters of 20 nodes and a kill every 10 seconds.
 """
 
 import os
@@ -23,13 +23,13 @@ SEED = int(os.environ.get('KILN_CONDUCTORS_SEED', '7'))
 
 
 def setUpModule():
-    Chaos.server = shared(PostgresServer)
+    KilledConductors.server = shared(PostgresServer)
 
 
 class Deaths:
     """Kills one conductor after the other, each some seconds after the last was replaced.
 
-    Otherwise a machine on which a start takes longer than that would soon have none.
+    So conductors remain even on a machine where a start takes longer than that.
     """
 
     def __init__(self, site, every_s):
@@ -50,7 +50,7 @@ class Deaths:
 
     @property
     def missing(self):
-        """Return whether to kill more; not if a member did not start."""
+        """Return True while more kills are due; False if a member did not start."""
         return self.count < KILLS and self._thread.is_alive()
 
     def _run(self):
@@ -59,8 +59,8 @@ class Deaths:
             self.count += 1
 
 
-class Chaos(OnServer):
-    """Proven on each board."""
+class KilledConductors(OnServer):
+    """Tests that run on each board."""
 
     board = None
 
@@ -73,7 +73,7 @@ class Chaos(OnServer):
             where=f'{self.bulletin.url}/chaos',
         )  # fmt: skip
 
-    def test_every_cluster_ends_right_whichever_conductor_is_killed(self):
+    def test_every_cluster_succeeds_whichever_conductor_is_killed(self):
         self.site.start(3)
         began = time.monotonic()
         lives = 0
@@ -88,7 +88,7 @@ class Chaos(OnServer):
         )
 
     def _live(self, name):
-        """Create, resize and delete them all."""
+        """Create, resize and delete all clusters."""
         site = self.site
         asked = [site.create(f'{name}-{number}', NODES) for number in range(CLUSTERS)]
         for _, operation in asked:
@@ -113,17 +113,17 @@ class Chaos(OnServer):
             self.assertTrue(all(one.gone_at for one in receipt.holdings))
 
     def _victims(self, cluster, change):
-        """Name nodes in the middle, if there are to be fewer."""
+        """Return two nodes in the middle if the count decreases."""
         return [node.id for node in self.site.nodes(cluster)[1:3]] if change < 0 else []
 
 
-class OnZookeeper(Chaos, unittest.TestCase):
+class OnZookeeper(KilledConductors, unittest.TestCase):
     board = ZookeeperServer
 
 
-class OnEtcd(Chaos, unittest.TestCase):
+class OnEtcd(KilledConductors, unittest.TestCase):
     board = EtcdServer
 
 
-class OnRedis(Chaos, unittest.TestCase):
+class OnRedis(KilledConductors, unittest.TestCase):
     board = RedisServer

@@ -1,6 +1,6 @@
-"""A conductor that is stopped in the middle of its work, and wakes when another is at it.
+"""Fencing of a conductor that is paused at work and resumes after a takeover.
 
-KILN_PAUSES is how often that happens on each database.
+KILN_PAUSES is the number of pauses on each database.
 """
 
 import itertools
@@ -31,7 +31,7 @@ def setUpModule():
 
 
 class Fencing:
-    """Proven on each database."""
+    """Tests that run on each database."""
 
     def setUp(self):
         super().setUp()
@@ -62,7 +62,7 @@ class Fencing:
         return cluster
 
     def _stopped(self, sleeper, name):
-        """Stop the owner while it creates a cluster; if it was faster, another."""
+        """Stop the owner while it creates a cluster; try another cluster if it was faster."""
         site = self.site
         for attempt in itertools.count():
             cluster, operation = site.create(f'{name}-{attempt}', NODES)
@@ -91,12 +91,12 @@ class Fencing:
         self.assertEqual(events, tuple(site.store.events.after(0, cluster_id=cluster.id)))
         self.assertEqual({NodeState.READY}, {node.state for node in nodes})
         self.assertEqual(NODES, len(nodes))
-        # It lives, and continues with its own clusters.
+        # The resumed conductor still works on its own clusters.
         site.succeeded(site.delete(cluster))
         self.assertEqual({}, site.machines())
 
     def _pause(self, member):
-        """Stop it where it holds no file lock, which others could not take from it."""
+        """Pause a member at a moment when it holds no file lock, which would block others."""
         while True:
             member.pause()
             if all(map(_is_free, self.folder.glob('*.db'))):

@@ -1,4 +1,4 @@
-"""A conductor that lacks a cluster's driver, and one that has it, on each real board."""
+"""Conductors with and without a cluster's driver, on each real board."""
 
 import dataclasses
 import threading
@@ -17,7 +17,7 @@ CLAIM_S = 60
 SWEEP_S = 3600.0
 
 
-class Lacking:
+class MissingDriver:
     server = None
 
     def setUp(self):
@@ -59,13 +59,13 @@ class Lacking:
         self.assertEqual(1, len(logs.output))
 
 
-class OnZookeeper(Lacking, RealTime, Site):
+class OnZookeeper(MissingDriver, RealTime, Site):
     server = ZookeeperServer
 
 
-class OnEtcd(Lacking, RealTime, Site):
+class OnEtcd(MissingDriver, RealTime, Site):
     server = EtcdServer
 
 
-class OnRedis(Lacking, RealTime, Site):
+class OnRedis(MissingDriver, RealTime, Site):
     server = RedisServer

@@ -1,4 +1,4 @@
-"""The behaviour of TaskFlow's jobboards that kiln relies on, on real ones."""
+"""TaskFlow jobboards on real servers: the behaviour that kiln relies on."""
 
 import dataclasses
 import json
@@ -36,7 +36,7 @@ open_board(parse(where, files), owner='x', claim_s=1).connect(print)
 
 
 class Boards:
-    """Every promise, on a board that ``server`` runs."""
+    """Tests on a board of ``server``."""
 
     server = None
 
@@ -81,7 +81,7 @@ class Boards:
     def test_a_claim_that_is_extended_outlasts_its_term(self):
         self.outlast(claims=1)
 
-    def test_a_job_that_is_claimed_again_is_kept_as_well(self):
+    def test_a_job_that_is_claimed_again_outlasts_its_term(self):
         self.outlast(claims=2)
 
     def outlast(self, claims):
@@ -154,7 +154,7 @@ class Expiring(Boards):
         three = self.connect('three', claim_s=CLAIM_S)
         three.claim(three.free()[0])
         began = time.monotonic()
-        # The owner that woke up too late does not keep the claim of the other alive.
+        # The late owner does not extend the claim of the other owner.
         while not one.free():
             self.assertFalse(one.keep(former))
             self.assertLess(time.monotonic() - began, PATIENCE_S)
@@ -164,7 +164,7 @@ class Expiring(Boards):
 class OnZookeeper(Boards, unittest.TestCase):
     server = ZookeeperServer
 
-    def test_it_notifies_of_posts(self):
+    def test_a_board_notifies_of_posts(self):
         self.connect('one').post('c-web')
         self.assertTrue(self.posted.wait(PATIENCE_S))
 

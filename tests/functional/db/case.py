@@ -77,7 +77,7 @@ class OnServer:
         engine.dispose()
 
     def check_integrity(self):
-        """Take it from the server: it has no question for that."""
+        """Do nothing: database servers have no such check."""
 
 
 class Locks(OnServer, ClusterCase):

@@ -33,7 +33,7 @@ class PostgresLocks(Locks):
         self.assertLess(max(filter(None, waits_s)), LEASE_S, waits_s)
 
     def _least_wait(self, pieces):
-        # The server is as slow each time; what a busy machine adds is not.
+        # Repeated, because a busy machine can delay one attempt; a slow server delays them all.
         for attempt in range(10):
             wait_s = self._wait_for_one_stopped_after(pieces, f'web{pieces}-{attempt}')
             if wait_s is None or wait_s < LEASE_S:

@@ -1,4 +1,4 @@
-"""The development cloud does what the other functional tests count on."""
+"""The development cloud: resets, knobs and processes that functional tests rely on."""
 
 import concurrent.futures
 import time
@@ -41,7 +41,7 @@ class DevcloudTest(CloudTestCase):
     def names(self):
         return {server.name for server in self.nova.servers.list()}
 
-    def test_a_reset_takes_away_what_came_after_the_snapshot(self):
+    def test_a_reset_removes_what_was_created_after_the_snapshot(self):
         kept = self.build('kept')
         self.assertEqual('ACTIVE', self.settled(kept))
         self.cloud.run('snapshot')
@@ -62,7 +62,7 @@ class DevcloudTest(CloudTestCase):
             time.sleep(0.2)
         self.cloud.run('snapshot')
 
-    def test_a_server_that_a_reset_brings_back_obeys_its_owner(self):
+    def test_a_server_restored_by_a_reset_can_be_stopped(self):
         server = self.build('back')
         self.assertEqual('ACTIVE', self.settled(server))
         self.cloud.run('snapshot')
@@ -78,7 +78,7 @@ class DevcloudTest(CloudTestCase):
             server.get()
         self.assertEqual('SHUTOFF', server.status)
 
-    def test_a_reset_amid_builds_and_deletes_leaves_nothing_behind(self):
+    def test_a_reset_during_builds_and_deletes_leaves_nothing(self):
         for server in [self.build(f'gone-{number}') for number in range(3)]:
             self.settled(server)
             server.delete()
@@ -87,13 +87,13 @@ class DevcloudTest(CloudTestCase):
         self.cloud.run('reset')
         self.assertEqual(set(), self.names())
         self.assertEqual([], self.neutron('ports'))
-        # Nor does what was under way come later.
+        # No interrupted build appears later.
         time.sleep(5)
         self.assertEqual(set(), self.names())
         self.assertEqual([], self.neutron('ports'))
         self.assertEqual('ACTIVE', self.settled(self.build('next')))
 
-    def test_metadata_turns_the_knobs_of_the_hypervisor(self):
+    def test_metadata_sets_the_knobs_of_the_hypervisor(self):
         servers = {
             knob: self.build(knob, meta={f'devcloud:{knob}': value})
             for knob, value in (
@@ -118,7 +118,7 @@ class DevcloudTest(CloudTestCase):
             'given up', self.nova.servers.get(servers['spawn_abort'].id).fault['message']
         )
 
-    def test_a_knob_makes_a_delete_slow_or_fail(self):
+    def test_a_knob_delays_a_delete_or_makes_it_fail(self):
         slow = self.build('slow', meta={'devcloud:destroy_delay': '2'})
         bad = self.build('bad', meta={'devcloud:destroy_fail': 'stuck'})
         self.assertEqual(['ACTIVE'] * 2, [self.settled(slow), self.settled(bad)])
@@ -135,7 +135,7 @@ class DevcloudTest(CloudTestCase):
             bad.get()
         self.assertEqual('ERROR', bad.status)
 
-    def test_one_process_can_end_and_come_back(self):
+    def test_one_process_can_be_stopped_and_started_again(self):
         self.cloud.run('down', 'nova-compute-cmp1')
         status = self.cloud.run('status').stdout
         self.assertNotIn('nova-compute-cmp1', status)
@@ -144,7 +144,7 @@ class DevcloudTest(CloudTestCase):
         zone = {'availability_zone': 'az1'}
         self.assertEqual('ACTIVE', self.settled(self.build('again', **zone)))
 
-    def test_the_first_to_ask_a_neutron_just_started_all_find_its_networks(self):
+    def test_all_first_requests_to_a_restarted_neutron_find_its_networks(self):
         self.cloud.run('down', 'neutron-api')
         self.cloud.run('up')
         user = self.cloud.session('kiln-user')
@@ -159,7 +159,7 @@ class DevcloudTest(CloudTestCase):
         self.assertEqual({max(counts)}, set(counts))
         self.assertGreater(max(counts), 0)
 
-    def test_the_people_may_what_their_roles_say(self):
+    def test_users_can_do_only_what_their_roles_allow(self):
         small = client.Client('2.96', session=self.cloud.session('kiln-small'))
         self.assertEqual([], small.servers.list())
         with self.assertRaises(nova_exceptions.Forbidden):

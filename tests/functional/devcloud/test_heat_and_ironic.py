@@ -1,4 +1,4 @@
-"""Heat and Ironic on the development cloud do what cluster drivers count on."""
+"""Heat and Ironic on the development cloud, as cluster drivers use them."""
 
 import time
 
@@ -48,7 +48,7 @@ class HeatAndIronicTest(CloudTestCase):
             time.sleep(0.3)
         self.assertEqual(wanted, found)
 
-    def test_a_stack_of_servers_loses_the_member_it_is_told_to(self):
+    def test_a_stack_removes_the_member_that_its_removal_policy_names(self):
         session = self.cloud.session('kiln-user')
 
         def ask(path, method, **more):

@@ -1,4 +1,4 @@
-"""Octavia on the development cloud builds its amphorae with the real Nova."""
+"""Octavia on the development cloud, with amphorae on the real Nova."""
 
 import functools
 import time
@@ -38,7 +38,7 @@ class OctaviaTest(CloudTestCase):
             time.sleep(0.3)
         return status
 
-    def test_a_load_balancer_is_built_fails_over_and_goes(self):
+    def test_a_load_balancer_is_built_fails_over_and_is_deleted(self):
         networks = self.session.get('/v2.0/subnets', endpoint_filter={'service_type': 'network'})
         subnet = next(each for each in networks.json()['subnets'] if each['name'] == 'sub1')
         began = time.monotonic()
@@ -56,7 +56,7 @@ class OctaviaTest(CloudTestCase):
         self.ask(f'/v2/lbaas/loadbalancers/{identity}?cascade=true', 'DELETE')
         self.assertIsNone(self.settled(identity))
         gone = time.monotonic()
-        # Octavia does not wait until Nova has done what it asked for.
+        # Octavia does not wait until Nova has finished its requests.
         while self.amphorae() and time.monotonic() < gone + LOAD_BALANCER_S:
             time.sleep(0.3)
         self.assertEqual([], self.amphorae())

@@ -1,4 +1,4 @@
-"""An engine of one's own comes up, is killed, and leaves the machine as it was."""
+"""The development engine: start, kill, restart, and a stop that leaves nothing."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ from tools.devengine.place import Place
 
 
 def machine():
-    """What an engine may change on a machine."""
+    """Return the settings of a machine that an engine can change."""
     rules = [
         subprocess.run(['iptables', '-t', table, '-S'], capture_output=True, text=True, check=True)
         for table in ('filter', 'nat')
@@ -31,18 +31,18 @@ def machine():
     }
 
 
-class Life(unittest.TestCase):
+class Lifecycle(unittest.TestCase):
     kind = 'docker'
 
     def setUp(self):
         home = self.enterContext(tempfile.TemporaryDirectory(prefix='kiln-engine-'))
         self.engine = Engine(Place(pathlib.Path(home), self.kind))
         self.addCleanup(self.engine.down, wipe=True)
-        # Other engines can start and stop meanwhile: only look at what belongs to this one.
+        # Other engines can start and stop meanwhile: check only what belongs to this engine.
         self.own = (self.engine.place.bridge, str(home))
 
     def work(self):
-        """Have the engine run a container, and a network of its own."""
+        """Run a container and create a network on the engine."""
         url = self.engine.place.url
         plain_image(url)
         client = docker.APIClient(base_url=url, version='auto')
@@ -61,21 +61,21 @@ class Life(unittest.TestCase):
         self.assertFalse([one for one in machine()['mounts'] if self.own[1] in one])
         self.assertNotIn(self.own[0], ' '.join([*machine()['rules'], *machine()['links']]))
 
-    def test_the_last_one_puts_back_what_the_first_one_found(self):
+    def test_the_last_engine_restores_what_the_first_engine_found(self):
         notes = host.NOTES / 'notes.json'
         if notes.exists() and '"up": {}' not in notes.read_text():
-            # Another engine is up, and is the last one later.
+            # Another engine is up, and will be the last one to stop.
             self.assertIn('before', notes.read_text())
             return
         before = machine()
         self.engine.up()
-        # Podman makes its bridge with the first container.
+        # Podman creates its bridge with the first container.
         self.work()
         self.assertNotEqual(before['links'], machine()['links'])
         self.engine.down()
         self.assertEqual(before, machine())
 
-    def test_up_again_leaves_a_running_one_alone_and_mends_a_killed_one(self):
+    def test_a_repeated_up_keeps_a_running_engine_and_restarts_a_killed_one(self):
         self.engine.up()
         first = self.engine.engine_pid()
         self.engine.up()
@@ -86,5 +86,5 @@ class Life(unittest.TestCase):
         self.assertNotEqual(first, self.engine.engine_pid())
 
 
-class PodmanLife(Life):
+class PodmanLifecycle(Lifecycle):
     kind = 'podman'

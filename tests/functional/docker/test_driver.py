@@ -177,7 +177,7 @@ class Shapes(Case):
         self.assertEqual([], self.containers())
 
 
-class Owned(Case):
+class Ownership(Case):
     """kiln removes only its own containers and resources."""
 
     def test_foreign_containers_do_not_exist_for_kiln(self):
@@ -231,7 +231,7 @@ class Owned(Case):
         self.assertRegex(self.open_local().check().detail, r'^(Docker Engine|Podman) \d+\.')
 
 
-class Lives(Case):
+class States(Case):
     """States, reboots and events."""
 
     def test_a_soft_reboot_returns_at_once_and_the_container_runs_again(self):
@@ -270,11 +270,11 @@ class PodmanShapes(OnPodman, Shapes):
     pass
 
 
-class PodmanOwned(OnPodman, Owned):
+class PodmanOwnership(OnPodman, Ownership):
     pass
 
 
-class PodmanLives(OnPodman, Lives):
+class PodmanStates(OnPodman, States):
     pass
 
 

@@ -14,7 +14,7 @@ from tests.functional.docker.test_driver import Case, OnPodman
 from tests.functional.engines import plain_tar, run
 
 
-class Ends(Case):
+class Restarts(Case):
     """Which containers the engine restarts by itself."""
 
     def test_a_container_that_ends_by_itself_comes_back_with_its_address(self):
@@ -52,7 +52,7 @@ class Ends(Case):
         self.until(failed, 'a caller waiting for the container gets the reason')
 
 
-class PodmanEnds(OnPodman, Ends):
+class PodmanRestarts(OnPodman, Restarts):
     pass
 
 

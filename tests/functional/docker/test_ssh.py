@@ -81,7 +81,7 @@ class Ssh(EngineCase):
             driver.check()
         self.assertEqual(before, self.far.logins())
 
-    def test_many_concurrent_requests_are_all_let_in_by_the_server(self):
+    def test_many_concurrent_requests_are_all_accepted_by_the_ssh_server(self):
         driver = self.open()
         with concurrent.futures.ThreadPoolExecutor(_MANY) as pool:
             looks = [pool.submit(driver.check) for _ in range(_MANY)]

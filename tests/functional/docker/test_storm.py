@@ -1,4 +1,4 @@
-"""Builds through all of kiln while the connection to the engine fails in all ways."""
+"""Storm of builds while the connection to the engine fails in all ways."""
 
 from kiln.models import AmphoraType
 from kiln.testing.proxy import Answer, Hang, LoseAnswer, Reset

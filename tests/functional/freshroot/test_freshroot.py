@@ -1,6 +1,6 @@
-"""Each way into a fresh root is what it says, and nothing of a run stays.
+"""Tests of tools.freshroot: each case does what it promises, and a run leaves nothing.
 
-Needs root and the package mmdebstrap; makes the two roots where they are not cached.
+They need root and the package mmdebstrap, and make the two roots unless they are cached.
 """
 
 import json
@@ -52,7 +52,7 @@ import socket
 with socket.create_server(('127.0.0.1', 0)) as server:
     socket.create_connection(server.getsockname()).close()
 """
-#: Some of what CI installs, and what many machines have.
+#: Programs that CI installs or that many machines have.
 HOST_PROGRAMS = {'runc', 'mariadb', 'mmdebstrap', 'ip', 'gcc', 'curl'}
 
 
@@ -63,7 +63,7 @@ def setUpModule():
 
 class FreshRootTest(unittest.TestCase):
     def setUp(self):
-        # Runs of its own; the roots are everybody's.
+        # The runs of each test are separate; the roots are shared.
         self.home = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix='kiln-')))
         self.roots = default_home() / 'roots'
         self.roots.mkdir(parents=True, exist_ok=True)
@@ -101,14 +101,14 @@ class FreshRootTest(unittest.TestCase):
         return process
 
     def facts(self, *options, **environment):
-        """What a program finds in there."""
+        """Return what a program finds in a fresh root."""
         done = self.run_in(*options, words=['python3', '-c', FACTS], **environment)
         self.assertEqual(0, done.returncode, done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 
 
 class Cases(FreshRootTest):
-    def test_a_clone_is_head_in_the_hands_of_a_plain_user(self):
+    def test_a_clone_has_head_and_belongs_to_a_plain_user(self):
         facts = self.facts(
             '--env', 'GIVEN=1', PYTHONPATH='/nowhere', PIP_NO_INDEX='0', PIP_TARGET='/x'
         )
@@ -133,26 +133,26 @@ class Cases(FreshRootTest):
                 self.assertLessEqual({'git', 'make', 'python3'}, programs)
                 self.assertFalse(HOST_PROGRAMS & programs)
 
-    def test_a_tree_without_git_has_none(self):
+    def test_an_archive_has_no_git_repository(self):
         facts = self.facts('--case', 'archive')
         self.assertNotIn('.git', facts['files'])
         self.assertIn('README.rst', facts['files'])
         self.assertIn('not a git repository', facts['git'])
 
-    def test_git_refuses_to_answer_in_somebody_else_s_clone(self):
+    def test_git_refuses_to_read_the_clone_of_another_user(self):
         facts = self.facts('--case', 'foreign')
         self.assertEqual(('root', ['user']), (facts['user'], facts['owners']))
         self.assertIn('dubious ownership', facts['git'])
 
-    def test_a_folder_has_a_space_and_an_umlaut(self):
+    def test_the_case_folder_has_a_space_and_an_umlaut_in_its_path(self):
         folder = pathlib.Path(self.facts('--case', 'folder')['folder'])
         self.assertIn(' ', folder.name)
         self.assertIn('ü', folder.name)
 
-    def test_sigint_is_ignored(self):
+    def test_the_case_sigint_ignores_sigint(self):
         self.assertTrue(self.facts('--case', 'sigint')['sigint ignored'])
 
-    def test_the_network_ends_with_set_up(self):
+    def test_the_case_offline_has_a_network_only_during_setup(self):
         setup = 'readlink /proc/self/ns/net >network'
         code = f'{CONNECT}\nprint(open("network").read().strip())\n{FACTS}'
         done = self.run_in('--case', 'offline', '--setup', setup, words=['python3', '-c', code])
@@ -161,13 +161,13 @@ class Cases(FreshRootTest):
         facts = json.loads(done.stdout.splitlines()[-1])
         self.assertEqual(['lo'], facts['devices'])
 
-    def test_tmp_and_shm_are_small(self):
+    def test_the_case_small_has_a_small_tmp_and_shm(self):
         facts = self.facts('--case', 'small')
         self.assertEqual((512 * MEGABYTE, 64 * MEGABYTE), (facts['tmp'], facts['shm']))
 
 
 class Results(FreshRootTest):
-    def test_the_status_is_the_command_s(self):
+    def test_the_exit_status_is_that_of_the_command(self):
         for script, status in (('exit 7', 7), ('kill -9 $$', 137), ('exec nosuch', 127)):
             with self.subTest(script):
                 self.assertEqual(status, self.run_in(words=['sh', '-c', script]).returncode)
@@ -175,11 +175,11 @@ class Results(FreshRootTest):
         self.assertEqual(127, done.returncode)
         self.assertIn('nosuch: No such file', done.stderr)
 
-    def test_a_failed_set_up_is_the_end(self):
+    def test_a_failed_setup_ends_the_run(self):
         done = self.run_in('--setup', 'exit 5', words=['echo', 'reached'])
         self.assertEqual((5, ''), (done.returncode, done.stdout))
 
-    def test_files_come_out_though_the_command_fails(self):
+    def test_files_are_copied_out_even_if_the_command_fails(self):
         done = self.run_in(
             *('--bring-out', '.coverage*', str(self.home / 'out')),
             words=['sh', '-c', 'echo one >.coverage.1; echo two >.coverage.2; exit 1'],
@@ -188,26 +188,26 @@ class Results(FreshRootTest):
         found = {path.name: path.read_text() for path in (self.home / 'out').iterdir()}
         self.assertEqual({'.coverage.1': 'one\n', '.coverage.2': 'two\n'}, found)
 
-    def test_several_runs_end_with_a_table_and_fail_if_one_did(self):
+    def test_several_runs_print_a_table_and_fail_if_one_failed(self):
         done = self.run_in('--suite', 'all', words=['grep', '-q', 'bookworm', '/etc/os-release'])
         self.assertEqual(1, done.returncode)
         for words in ('bookworm  clone', 'passed', 'trixie    clone', 'failed with 1'):
             self.assertIn(words, done.stdout)
 
 
-class Traces(FreshRootTest):
+class Isolation(FreshRootTest):
     def traces(self):
-        """Where a mount of this test is seen, by any process, and what lies in its home."""
+        """Return the processes that see a mount of this test, and the folders of its runs."""
         seen = []
         for path in pathlib.Path('/proc').glob('[0-9]*/mountinfo'):
             try:
                 if str(self.home) in path.read_text():
                     seen.append(path)
             except OSError:
-                continue  # it has ended meanwhile
+                continue  # the process has ended
         return seen, list((self.home / 'runs').glob('*'))
 
-    def test_a_run_sees_nothing_of_another_and_makes_no_root_again(self):
+    def test_a_run_sees_no_traces_of_another_and_uses_the_cached_root(self):
         self.assertEqual(0, self.run_in(words=['touch', '/home/user/trace']).returncode)
         before = {path: path.stat().st_ctime_ns for path in self.roots.glob('*/root')}
         done = self.run_in(words=['test', '-e', '/home/user/trace'])
@@ -218,7 +218,7 @@ class Traces(FreshRootTest):
         )
         self.assertEqual(([], []), self.traces())
 
-    def test_two_runs_side_by_side_do_not_meet(self):
+    def test_concurrent_runs_are_isolated(self):
         waiting = self.start_in(words=['sh', '-c', 'touch /tmp/one; echo up; read line'])
         self.assertEqual('up\n', waiting.stdout.readline())
         done = self.run_in('--suite', 'trixie', words=['test', '-e', '/tmp/one'])
@@ -227,32 +227,32 @@ class Traces(FreshRootTest):
         self.assertEqual(0, waiting.returncode)
 
     def kill(self, number):
-        """Kill the tool amid a run, and return when all that it started has ended."""
-        # One that is left alone, and one that has a session to itself.
+        """Send a signal to the tool during a run; return once all its processes have ended."""
+        # One background process, and one with a session of its own.
         script = 'sleep 1000 & setsid sleep 1000 & echo up; wait'
         process = self.start_in('--case', 'small', words=['sh', '-c', script])
         self.assertEqual('up\n', process.stdout.readline())
         process.send_signal(number)
-        # Each of them holds the other end.
+        # Each of the processes has the other end of the pipe open.
         self.assertEqual('', process.stdout.read())
         return process.wait()
 
-    def test_nothing_is_left_when_it_is_killed(self):
+    def test_a_killed_run_leaves_no_mounts_and_the_next_run_cleans_up(self):
         self.assertEqual(-signal.SIGKILL, self.kill(signal.SIGKILL))
         mounts, folders = self.traces()
         self.assertEqual(([], 1), (mounts, len(folders)))
         self.assertEqual(0, self.run_in(words=['true']).returncode)
         self.assertEqual(([], []), self.traces(), 'the next run takes away what lay on the disk')
 
-    def test_nothing_is_left_when_it_is_told_to_end(self):
+    def test_a_terminated_run_leaves_nothing(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(number):
                 self.assertEqual(128 + number, self.kill(number))
                 self.assertEqual(([], []), self.traces())
 
 
-class Lacking(FreshRootTest):
-    """The tool on a machine that lacks something: in a fresh root, which lacks it."""
+class MissingRequirements(FreshRootTest):
+    """The tool on a machine without a requirement: in a fresh root, which lacks it."""
 
     def told(self, case):
         done = self.run_in(
@@ -263,16 +263,16 @@ class Lacking(FreshRootTest):
         self.assertEqual(125, done.returncode, done.stderr)
         return [line for line in done.stderr.splitlines() if line.startswith('freshroot: ')][-1]
 
-    def test_without_root_it_says_so(self):
+    def test_a_run_without_root_privileges_is_refused(self):
         self.assertEqual(
             'freshroot: run it as root: it makes namespaces, mounts and users', self.told('clone')
         )
 
-    def test_without_mmdebstrap_it_names_the_package(self):
+    def test_without_mmdebstrap_the_error_names_the_package(self):
         self.assertEqual(
             'freshroot: mmdebstrap is missing: apt-get install mmdebstrap', self.told('foreign')
         )
 
-    def test_every_case_is_proved_here(self):
+    def test_every_case_is_tested_here(self):
         proved = {'clone', 'archive', 'foreign', 'folder', 'sigint', 'offline', 'small'}
         self.assertEqual(proved, set(CASES))

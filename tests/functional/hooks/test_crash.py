@@ -1,4 +1,4 @@
-"""B6: kills during hook calls: a hook that succeeded is not called again."""
+"""Kills during hook calls (B6): a hook that succeeded is not called again."""
 
 import collections
 import contextlib
@@ -28,7 +28,7 @@ MANY = 60
 LATER = '{ echo \'{"status": "Success", "retryAfterSeconds": 1}\'; exit 75; }'
 
 
-class Life(ProgramCase):
+class CrashCase(ProgramCase):
     """A cluster with a hooks.d directory, and processes that can be killed."""
 
     def setUp(self):
@@ -119,7 +119,7 @@ class Life(ProgramCase):
             return len(list(driver.list_amphorae()))
 
 
-class HalfWay(Life):
+class DuringACall(CrashCase):
     def test_b6_a_hook_running_at_a_kill_is_called_again_with_the_same_key(self):
         go_on = self.site / 'go-on'
         self.hook('pre_create/10-first')
@@ -159,7 +159,7 @@ POINTS = {
 }
 
 
-class EveryCommit(Life):
+class EveryCommit(CrashCase):
     """Kills at the commits of an operation with hooks at all points."""
 
     def live(self, kind, where, number):
@@ -199,8 +199,8 @@ class EveryCommit(Life):
             self.fail(f'{kind} has more than {MANY} commits')
         self.assertGreater(number, 6)
 
-    def test_b6_kills_during_a_creation(self):
+    def test_b6_hooks_that_succeeded_are_not_repeated_after_a_kill_in_a_creation(self):
         self.every(OperationKind.CREATE)
 
-    def test_b6_kills_during_a_deletion(self):
+    def test_b6_hooks_that_succeeded_are_not_repeated_after_a_kill_in_a_deletion(self):
         self.every(OperationKind.DELETE)

@@ -16,13 +16,13 @@ PATIENCE_S = 300.0
 DOCUMENT = {'point': 'pre_create', 'invocation': 'key', 'cluster': {'name': 'Größe'}}
 
 
-class Called(ProgramCase):
+class ExecutableCase(ProgramCase):
     def call(self, body, *args, timeout_s=PATIENCE_S):
         argv = (str(self.program(body)), *args)
         return call_executable(Executable(argv), DOCUMENT, timeout_s)
 
 
-class Given(Called):
+class Inputs(ExecutableCase):
     def test_000_8_a_program_reads_one_json_document(self):
         copy = self.folder / 'copy'
         self.assertEqual(Answer.ok(), self.call('cat > "$1"', str(copy)))
@@ -59,7 +59,7 @@ class Given(Called):
         self.assertEqual(Answer.ok(), call_executable(Executable(argv), large, PATIENCE_S))
 
 
-class Meant(Called):
+class Results(ExecutableCase):
     def test_the_exit_status_is_the_result(self):
         for body, answer in (
             ('exit 0', Answer.ok()),
@@ -105,7 +105,7 @@ class Meant(Called):
         )
 
 
-class Ended(Called):
+class Termination(ExecutableCase):
     def test_a_program_and_its_children_are_killed_at_the_timeout(self):
         pids = self.folder / 'pids'
         timeout_s, answer = 0.25, Answer.ok()

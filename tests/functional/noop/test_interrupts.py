@@ -1,4 +1,4 @@
-"""A signal handler that raises, as for Ctrl-C, at any place of a build."""
+"""Signal handlers that raise, as for Ctrl-C, at any point of a build."""
 
 import concurrent.futures
 import sys
@@ -7,7 +7,7 @@ import unittest
 
 import kiln
 
-#: Seconds; close() itself waits ten for what it cannot tell is over.
+#: Seconds; close() itself waits up to ten seconds for operations of unknown state.
 HANGS_S = 120.0
 
 
@@ -16,7 +16,7 @@ class Raised(BaseException):
 
 
 class Interrupted(threading.Thread):
-    """Builds two machines and closes; at one place something is raised."""
+    """Builds two machines and closes the backend; raises at one point meanwhile."""
 
     def __init__(self, place):
         super().__init__(daemon=True)
@@ -30,8 +30,8 @@ class Interrupted(threading.Thread):
             built = [compute.build(amphora_flavor='small', until='active') for _ in range(2)]
             for operation in built:
                 operation.exception()
-        # In the middle of a wait Python raises another error in its place: it lets a lock
-        # go that it has not taken again yet.
+        # During a wait Python raises a RuntimeError instead: it releases a lock that it has
+        # not acquired again.
         except (Raised, RuntimeError):
             pass
         finally:
@@ -40,8 +40,8 @@ class Interrupted(threading.Thread):
             self.closed = True
 
     def profile(self, frame, event, arg):
-        # Python runs handlers where a function begins, and after each call of one in C. Those
-        # of these two modules are Python code around a lock.
+        # Python runs signal handlers at the start of a function and after a call of a C
+        # function. The functions of these two modules are Python code around a lock.
         module = frame.f_globals.get('__name__')
         if event in ('call', 'c_return') and module in ('threading', 'queue'):
             self.places += 1
@@ -51,7 +51,7 @@ class Interrupted(threading.Thread):
 
 
 class Interrupts(unittest.TestCase):
-    def test_wherever_a_handler_raises_within_a_lock_the_end_never_hangs(self):
+    def test_close_never_hangs_after_a_signal_handler_raises_within_a_lock(self):
         whole = Interrupted(0)
         whole.start()
         whole.join(HANGS_S)

@@ -89,8 +89,8 @@ class KillTest(unittest.TestCase):
             db.execute('SELECT count(*) FROM machines').fetchone()[0], driver.cloud.count()
         )
 
-    def test_processes_that_build_at_once_see_one_cloud(self):
-        # All of them also create the file: the first one does.
+    def test_concurrent_processes_share_one_cloud(self):
+        # They also compete to create the file.
         processes = [self.start('shared', '60') for _ in range(4)]
         ids = {}
         for process in processes:

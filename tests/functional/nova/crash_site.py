@@ -43,7 +43,7 @@ class NovaSite(Site):
             return tuple(driver.list_amphorae())
 
 
-class LivesThatEndRight(AtRandom):
+class ClusterLifecycle(AtRandom):
     """Clusters that are created, resized, repaired and deleted while processes are killed."""
 
     driver = str(Path(kiln.__file__).parent / 'cluster_drivers' / 'nodes_v1')

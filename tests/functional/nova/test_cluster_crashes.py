@@ -7,13 +7,13 @@ import os
 import unittest
 
 from kiln.testing.clusters.simulation.site import Site
-from tests.functional.nova.crash_site import SLOW, LivesThatEndRight, NovaSite
+from tests.functional.nova.crash_site import SLOW, ClusterLifecycle, NovaSite
 from tests.functional.nova.site import NovaCase
 
 CRASHES = int(os.environ.get('KILN_NOVA_CRASHES', '1'))
 
 
-class OnNova(LivesThatEndRight, NovaCase):
+class OnNova(ClusterLifecycle, NovaCase):
     crashes = CRASHES
 
     def site(self, folder):
@@ -40,7 +40,7 @@ class OnNova(LivesThatEndRight, NovaCase):
             driver.delete(machine.id)
 
 
-class OnNoop(LivesThatEndRight, unittest.TestCase):
+class OnNoop(ClusterLifecycle, unittest.TestCase):
     """The same without a cloud: a failure here is not caused by Nova."""
 
     crashes = 1

@@ -26,7 +26,7 @@ class OnNova:
     """Tests each behaviour that can be caused in Nova.
 
     Not tested, with the reason in the run's output: a build refused for lack of
-    capacity, because Nova accepts it and fails it later (test_builds tests that).
+    capacity, because Nova accepts it and fails it later (test_driver tests that).
     """
 
     timeout_s = 120.0

@@ -1,4 +1,4 @@
-"""Configuration mistakes on the real cloud: one line that says what to do."""
+"""Configuration mistakes on the real cloud, each reported in one line with a remedy."""
 
 import os
 import pathlib
@@ -41,52 +41,52 @@ class Mistakes(NovaCase):
         self.assertEqual(1, len(lines), done.stderr)
         self.assertRegex(lines[0], expected)
 
-    def test_a_wrong_password(self):
+    def test_a_wrong_password_is_reported_as_refused_credentials(self):
         self.told('Keystone refuses the credentials', PASSWORD='wrongX')
 
-    def test_a_wrong_project(self):
+    def test_a_wrong_project_is_reported_as_refused_credentials(self):
         self.told('Keystone refuses the credentials', PROJECT_NAME='nowhere')
 
-    def test_no_auth_url(self):
+    def test_a_missing_auth_url_is_named(self):
         self.told('auth.url', AUTH_URL='')
 
-    def test_a_url_where_nothing_listens(self):
+    def test_an_auth_url_where_nothing_listens_is_reported(self):
         self.told('Keystone cannot be reached: connection refused', AUTH_URL='http://127.0.0.1:1')
 
-    def test_a_name_that_does_not_resolve(self):
+    def test_an_auth_url_that_does_not_resolve_is_reported(self):
         self.told('Keystone cannot be reached', AUTH_URL='http://nowhere.invalid:5000/v3')
 
-    def test_a_url_of_another_service(self):
+    def test_an_auth_url_of_another_service_is_reported(self):
         nova = self.session.get_endpoint(service_type='compute', interface='public')
         self.told('no Keystone answers at auth_url', AUTH_URL=nova)
 
-    def test_tls_to_a_server_without_tls(self):
+    def test_tls_to_a_server_without_tls_is_reported(self):
         url = self.cloud.auth(self.who)['auth_url'].replace('http:', 'https:')
         self.told('TLS failed', AUTH_URL=url)
 
-    def test_an_unknown_region(self):
+    def test_an_unknown_region_is_named(self):
         self.told("the catalogue has no Nova in region 'Mars'", REGION_NAME='Mars')
 
-    def test_an_endpoint_of_another_service(self):
+    def test_an_endpoint_of_another_service_is_reported(self):
         neutron = self.session.get_endpoint(service_type='network', interface='public')
         self.told('is not Nova', COMPUTE_ENDPOINT_OVERRIDE=neutron)
 
-    def test_an_unknown_auth_type(self):
+    def test_an_unknown_auth_type_is_named(self):
         self.told("auth_type 'magic'", AUTH_TYPE='magic')
 
-    def test_an_unknown_cloud(self):
+    def test_an_unknown_cloud_is_named(self):
         self.told("cloud 'mars' of clouds.yaml", CLOUD='mars')
 
-    def test_a_microversion_outside_of_the_window(self):
+    def test_a_microversion_outside_of_the_window_is_reported_with_the_window(self):
         self.told('must be from 2.52 to 2.96', MICROVERSION='2.200')
 
-    def test_an_unknown_flavor(self):
+    def test_an_unknown_flavor_is_named(self):
         self.told('flavor .huge. was not found', 'compute', 'build', '--wait', FLAVOR='huge')
 
-    def test_a_missing_permission(self):
+    def test_a_missing_permission_is_reported_as_403(self):
         self.told('403', 'compute', 'build', '--wait', AVAILABILITY_ZONE='az1:cmp1')
 
-    def test_nothing_secret_is_in_a_debug_log(self):
+    def test_a_debug_log_has_no_secrets(self):
         secret = self.owner
         self.file.with_name('user').write_text(f'#!/bin/sh\necho {secret}\n')
         done = self.kiln(

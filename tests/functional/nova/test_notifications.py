@@ -14,7 +14,7 @@ SETTLE_S = 600
 #: Seconds after which Nova is polled anyway, in case a message was lost.
 ASKED_S = 60
 MANY = 24 if os.environ.get('KILN_FULL') else 10
-#: Seconds after which Nova is assumed to have lost the order to delete.
+#: Seconds after which Nova is assumed to have lost a delete request.
 LOST_S = 30
 
 

@@ -16,7 +16,7 @@ from tests.functional.octavia.site import OctaviaCase
 AWAY_S = float(os.environ.get('KILN_OUTAGE_S', '15'))
 
 
-class Life(OctaviaCase):
+class Lifecycle(OctaviaCase):
     options = {  # noqa: RUF012
         'nova': {'enable_anti_affinity': True},
         # The timeout of kiln's requests; the default is a minute.

@@ -1,4 +1,4 @@
-"""Somebody who follows the guide for vendors to the letter, in a folder with a checkout."""
+"""Environment of a vendor who has followed the guide literally, beside a checkout."""
 
 import functools
 import os
@@ -18,7 +18,7 @@ _MARK = '=== status of the command: '
 
 
 class Follower:
-    """Has ``done``, each command of the guide with its exit status and what it printed."""
+    """Runs the guide; ``done`` has each command with its exit status and its output."""
 
     def __init__(self) -> None:
         self._home = tempfile.TemporaryDirectory()
@@ -31,7 +31,7 @@ class Follower:
         self.done = self._follow(list(steps_of(GUIDE.read_text())))
 
     def _follow(self, steps: list[File | Command]) -> list[tuple[Command, int, str]]:
-        # All in one shell: what is activated and where one is holds for the next command.
+        # All in one shell: an activated environment and the directory stay for the next command.
         script = ''
         for step in steps:
             if isinstance(step, File):
@@ -51,14 +51,14 @@ class Follower:
         ]
 
     def shell(self, script: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run lines of a shell; what they say of errors is among what they say."""
+        """Run lines in a shell; its errors are part of its output."""
         return subprocess.run(
             ['bash'], input=script, cwd=cwd or self.folder, env=self._environment,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
 
     def run(self, tool: str, *args: str, cwd: Path | None = None, status: int = 0) -> str:
-        """Run a tool of the environment of the guide; return what it prints."""
+        """Run a tool of the guide's environment; return its output."""
         command = [str(self.folder / '.venv' / 'bin' / tool), *args]
         done = self.shell(shlex.join(command), cwd)
         if done.returncode != status:
@@ -67,8 +67,8 @@ class Follower:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    # Neither the checkout nor what is installed for these tests must be found by accident;
-    # and pytest writes longer lines where it sees that it runs in CI.
+    # The checkout and the packages of these tests must not be found by accident; and pytest
+    # prints longer lines in CI.
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -84,7 +84,7 @@ def _environment(home: Path) -> dict[str, str]:
         'HOME': str(home),
         'PATH': os.pathsep.join([base, *others]),
         'PIP_CACHE_DIR': cache,
-        # Most of what is installed is never imported.
+        # Most installed modules are never imported.
         'PIP_NO_COMPILE': '1',
         'LC_ALL': 'C.UTF-8',
         'COLUMNS': '80',
@@ -93,13 +93,13 @@ def _environment(home: Path) -> dict[str, str]:
 
 @functools.cache
 def vendor() -> Follower:
-    """Return somebody who has come to the end of the guide; each time the same."""
+    """Return the environment at the end of the guide; the same for each call."""
     return Follower()
 
 
 @functools.cache
 def author() -> Follower:
-    """Return the same, who has installed what clusters need by the command that kiln names."""
+    """Return the same environment with the extra for clusters, installed as kiln advises."""
     follower = vendor()
     said = follower.run('kiln', 'driver', 'test', 'nodes_v1', status=2)
     (command,) = re.findall(r"Run: (pip install '.*')\.$", said.strip())
@@ -107,8 +107,8 @@ def author() -> Follower:
     return follower
 
 
-class OfVendor(unittest.TestCase):
-    """Tests in the environment of somebody who has followed the guide."""
+class VendorCase(unittest.TestCase):
+    """Base of tests in the environment of a vendor who has followed the guide."""
 
     @classmethod
     def setUpClass(cls) -> None:

@@ -1,10 +1,10 @@
-"""A guide as what its reader does: files to write, commands to run, and what these print."""
+"""Parser of a guide: files to write, commands to run, and their output."""
 
 import dataclasses
 import re
 from collections.abc import Iterator
 
-#: Left out, in a line or as a line; then what differs each time: ids of the kit, seconds.
+#: Omissions within a line or of lines, and text that differs in each run: ids, seconds.
 _FREE = {
     r'\.\.\.': r'.*?',
     r'kit-[0-9a-f]{8}-[0-9a-f]{8}': r'kit-[0-9a-f]{8}-[0-9a-f]{8}',
@@ -16,7 +16,7 @@ _CAPTION = ':caption: '
 
 @dataclasses.dataclass
 class File:
-    """One to write, by the caption of its block."""
+    """A file to write, named by the caption of its block."""
 
     name: str
     text: str
@@ -24,25 +24,25 @@ class File:
 
 @dataclasses.dataclass
 class Command:
-    """One to run, and the lines that are shown of what it prints; none if nothing is."""
+    """A command to run, and the lines of its output that the guide shows."""
 
     line: str
     shown: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def status(self) -> int:
-        """The exit status to expect: a sample with a failure is of a command that fails."""
+        """The expected exit status: 1 if the shown output has a failure."""
         return 1 if any(line.lstrip().startswith('FAIL') for line in self.shown) else 0
 
     def fits(self, printed: str) -> bool:
-        """Whether this is what is shown of it, with ids and times let free."""
+        """Return True if the output matches the shown lines, except for ids and times."""
         pattern = ''.join(map(_pattern, self.shown))
         lines = [line.rstrip() for line in printed.strip('\n').splitlines()]
         return not self.shown or bool(re.fullmatch(pattern, '\n'.join([*lines, ''])))
 
 
 def steps_of(text: str) -> Iterator[File | Command]:
-    """Yield what the reader of a page does, in its order."""
+    """Yield the files and commands of a guide, in their order."""
     for directive, block in _blocks(text):
         if block[0].startswith('$ '):
             yield from _commands(block)
@@ -51,7 +51,7 @@ def steps_of(text: str) -> Iterator[File | Command]:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each indented block with the line that begins it; its indent is taken away."""
+    """Yield each indented block, without its indent, and the line before it."""
     lines, at = text.splitlines(), 0
     while at < len(lines):
         opening = lines[at]

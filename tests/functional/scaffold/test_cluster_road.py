@@ -1,4 +1,4 @@
-"""From nothing to a cluster of one's own driver, once kiln's extra for clusters is installed."""
+"""A new cluster driver, from `kiln driver new` to a cluster, with kiln[clusters] installed."""
 
 import json
 import resource
@@ -6,13 +6,12 @@ import unittest
 
 from tests.functional.scaffold.follower import author
 
-#: CPU time that the whole road may take once kiln is installed; a busy machine does not
-#: change it.
+#: CPU time for all steps once kiln is installed; a busy machine does not change it.
 MINUTE_S = 60.0
 
 
 def computed_s():
-    """Return how long processes have computed that were started here and have ended."""
+    """Return the CPU time of the ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -31,7 +30,7 @@ class ClusterRoadTest(unittest.TestCase):
     def kiln(cls, *args):
         return cls.author.run('kiln', '--config-file', str(cls.config), *args)
 
-    def test_001_27_from_nothing_to_a_cluster_in_a_minute_without_python(self):
+    def test_001_27_a_new_driver_builds_a_cluster_in_a_minute_without_python(self):
         began_s = computed_s()
         self.kiln('driver', 'new', 'cluster', 'acme_v1', '--output', str(self.drivers))
         folder = self.drivers / 'acme_v1'
@@ -44,7 +43,7 @@ class ClusterRoadTest(unittest.TestCase):
         self.assertIn(' 0 failed, 0 cannot be shown here', report)
         self.assertLess(computed_s() - began_s, MINUTE_S)
 
-    def test_001_26_a_package_installs_is_found_and_passes_its_tests(self):
+    def test_001_26_a_generated_package_installs_is_found_and_passes_its_tests(self):
         self.kiln('driver', 'new', 'cluster', 'boxed_v1', '--form', 'package', '--output',
                   str(self.author.folder))  # fmt: skip
         package = self.author.folder / 'kiln-driver-boxed-v1'

@@ -1,22 +1,22 @@
-"""A vendor's afternoon: the guide to the letter, in an environment that had nothing of ours."""
+"""The guide for vendors, followed literally in an environment without kiln."""
 
 import re
 
-from tests.functional.scaffold.follower import GUIDE, OfVendor
+from tests.functional.scaffold.follower import GUIDE, VendorCase
 from tests.functional.scaffold.guide import steps_of
 
 
-class TheGuide(OfVendor):
+class VendorGuide(VendorCase):
     def test_each_command_does_what_the_guide_shows(self):
         for command, status, printed in self.vendor.done:
-            # Those after one that fails say nothing.
+            # If a command fails, the commands after it prove nothing.
             self.assertEqual(command.status, status, f'{command.line}\n{printed}')
             shown = '\n'.join(command.shown)
             self.assertTrue(
                 command.fits(printed), f'{command.line}\nis shown:\n{shown}\nprints:\n{printed}'
             )
 
-    def test_no_command_and_no_file_of_the_guide_is_passed_over(self):
+    def test_no_command_and_no_file_of_the_guide_is_skipped(self):
         text = GUIDE.read_text()
         commands = re.findall(r'(?m)^ +\$ (.*)$', text)
         self.assertEqual(commands, [command.line for command, _, _ in self.vendor.done])
@@ -25,9 +25,9 @@ class TheGuide(OfVendor):
         self.assertEqual(re.findall(r'(?m)^ +:caption: (.*)$', text), files)
 
 
-class ThePackage(OfVendor):
+class VendorPackage(VendorCase):
     def python(self, program):
-        # Not beside the checkout, whose folder is called as the package in it.
+        # Not beside the checkout: its folder has the same name as the package kiln.
         return self.vendor.run('python', '-c', program, cwd=self.vendor.package)
 
     def generate(self, name, kind, output):
@@ -37,14 +37,14 @@ class ThePackage(OfVendor):
         )
         self.python(program)
 
-    def test_each_command_of_its_readme_works(self):
+    def test_each_command_of_the_readme_works(self):
         text = (self.vendor.package / 'README.rst').read_text()
         blocks = re.findall(r'(?m)::\n\n((?: {4}\S.*\n)+)', text)
         commands = [line.strip() for block in blocks for line in block.splitlines()]
         commands = [
             line for line in commands if re.match(r'(python3|pip|pytest|ruff|kiln) ?', line)
         ]
-        # As in the guide, beside whose environment it needs no second one.
+        # The same as in the guide, so the environment of the guide serves here too.
         self.assertEqual(
             ['python3 -m venv .venv && . .venv/bin/activate', 'pip install ../kiln',
              "pip install -e '.[test]'", 'pytest'],
@@ -55,11 +55,11 @@ class ThePackage(OfVendor):
             done = self.vendor.shell(f'. ../.venv/bin/activate\n{line}', self.vendor.package)
             self.assertEqual(0, done.returncode, f'{line}\n{done.stdout}')
             if line.startswith('kiln driver test'):
-                # A build that fails or stalls later takes a simulator of the backend.
+                # Builds that fail or stall later need a simulator of the backend.
                 self.assertIn(' 0 failed, 5 cannot be shown here', done.stdout)
 
-    def test_names_of_other_lengths_pass_the_checks_it_comes_with(self):
-        # They break lines elsewhere.
+    def test_packages_with_short_and_long_names_pass_their_own_checks(self):
+        # Names of other lengths change the line breaks of generated code.
         for name, kind in (('x', 'vm'), ('abcdefghi_jklmnopq_r', 'hw_load_balancer')):
             self.generate(name, kind, self.vendor.folder)
             package = self.vendor.folder / f'kiln-driver-{name.replace("_", "-")}'
@@ -77,7 +77,7 @@ class ThePackage(OfVendor):
         self.assertIn('error=None', output)
         self.assertIn('kiln_acme.driver.AcmeDriver', output)
 
-    def test_a_controller_builds_with_it_by_name(self):
+    def test_a_controller_builds_with_the_driver_by_name(self):
         output = self.python(
             'import kiln; compute = kiln.open_compute("acme");'
             'ref = compute.build("container", until="active").result(30);'
@@ -95,7 +95,7 @@ class ThePackage(OfVendor):
             first = self.vendor.folder / path.relative_to(again)
             self.assertEqual(path.read_text(), first.read_text(), path)
 
-    def test_its_options_are_in_the_generated_sample(self):
+    def test_the_options_of_the_driver_are_in_the_generated_sample(self):
         sample = self.vendor.run('oslo-config-generator', '--namespace', 'kiln_acme')
         self.assertIn('[compute:acme]', sample)
         self.assertIn('#request_timeout = 10.0', sample)

@@ -1,4 +1,4 @@
-"""A wheel holds all of kiln, and making it leaves nothing in the tree."""
+"""Wheels: they contain all of kiln, and their build leaves nothing in the tree."""
 
 import os
 import pathlib
@@ -9,7 +9,7 @@ import unittest
 import zipfile
 
 ROOT = pathlib.Path(__file__).parents[3]
-# Others use the checkout meanwhile, and write there what Python always does.
+# Other processes use the checkout meanwhile and write caches there.
 TRANSIENT = {'__pycache__', '.git', '.hypothesis', '.pytest_cache', '.mypy_cache', '.ruff_cache'}
 
 
@@ -22,7 +22,7 @@ def files(folder):
 
 
 class WheelTest(unittest.TestCase):
-    """Builds once, from a copy that has no git, in a folder with an odd name."""
+    """Builds one wheel, from a copy without git, in a folder with an unusual name."""
 
     @classmethod
     def setUpClass(cls):
@@ -46,16 +46,16 @@ class WheelTest(unittest.TestCase):
             raise AssertionError(done.stdout + done.stderr)
         (cls.wheel,) = wheels.iterdir()
 
-    def test_every_file_of_kiln_is_in_it_and_no_other(self):
+    def test_a_wheel_has_all_files_of_kiln_and_no_others(self):
         with zipfile.ZipFile(self.wheel) as archive:
             held = {name for name in archive.namelist() if '.dist-info/' not in name}
         self.assertEqual({name for name in self.before if name.startswith('kiln/')}, held)
 
-    def test_it_has_the_version_of_setup_cfg(self):
+    def test_a_wheel_has_the_version_of_setup_cfg(self):
         (line,) = (one for one in (ROOT / 'setup.cfg').read_text().splitlines()
                    if one.startswith('version = '))  # fmt: skip
         version = line.removeprefix('version = ')
         self.assertEqual(f'kiln_compute-{version}-py3-none-any.whl', self.wheel.name)
 
-    def test_the_tree_is_as_it_was(self):
+    def test_a_build_of_the_wheel_leaves_the_tree_unchanged(self):
         self.assertEqual(self.before, files(self.tree))

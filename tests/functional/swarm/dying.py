@@ -1,25 +1,25 @@
-"""A kiln that is killed at its work, and another that goes on from there."""
+"""Kills of kiln during its work, each followed by a new process that continues."""
 
 import os
 import random
 import signal
 import time
 
-#: At most so many in one disturbance.
+#: The maximum in one disturbance.
 _IN_A_ROW = 3
 
 
 class Kills:
-    """How often kiln is killed, and when; the same for the same seed."""
+    """The number and times of kills of kiln; the same for the same seed."""
 
     def __init__(self, count, seed):
         self.left, self.done = count, 0
         self._chance = random.Random(seed)
 
     def go_on(self, conduct, over):
-        """Have conductors work and die until it is over, or this many are enough.
+        """Run and kill conductors until the work is done or the maximum is reached.
 
-        Return how many were killed at work.
+        Return the number of killed conductors.
         """
         killed = 0
         while self.left and killed < _IN_A_ROW and not over():

@@ -1,4 +1,4 @@
-"""What the nodes of a Swarm run for the tests, and how many of it there are at each moment."""
+"""Service of the test Swarm: its image, and the number of its running replicas."""
 
 import functools
 import math
@@ -11,11 +11,11 @@ from kiln.clusters.models import NodeState
 from tests.functional.engines import COMMAND, packed, plain_tar
 
 BASE = 'kiln/swarm-node:latest'
-#: What services run. There is no registry, so the image of the nodes brings it along.
+#: The image of the service. Without a registry, the image of the nodes contains it.
 APP = 'kiln-tests/app:1'
 _MARK = '/etc/kiln-tests-image'
 _TAR = '/usr/share/kiln-tests-app.tar'
-#: Done before systemd calls the engine started.
+#: Runs before systemd reports the engine as started.
 _LOAD = f"""[Service]
 ExecStartPost=/bin/sh -c 'docker image inspect {APP} >/dev/null 2>&1 || docker import {_TAR} {APP}'
 """
@@ -28,7 +28,7 @@ def _app():
 
 
 def node_image(client, number):
-    """Make an image of nodes that know what services run; each number is another image."""
+    """Make an image of nodes that contains the service; each number is another image."""
     made = client.containers.create(BASE)
     try:
         made.put_archive('/', packed({
@@ -43,11 +43,11 @@ def node_image(client, number):
 
 
 def running(containers):
-    """Return how many replicas run in the nodes that a function lists.
+    """Return the number of replicas that run in the nodes that a function lists.
 
-    Their processes count, whatever engines believe, and all of one moment: to visit one node
-    after the other would miss a replica that moves meanwhile. So the nodes are listed before
-    and after, and the engine of the nodes has to run on this machine.
+    Processes on this machine are counted, because a query of one node after the other would
+    miss a replica that moves meanwhile. So the nodes are listed before and after the count,
+    and their engine must run on this machine.
     """
     ids = {one.id for one in containers()}
     places = _places_of_replicas()
@@ -56,7 +56,7 @@ def running(containers):
 
 
 def _places_of_replicas():
-    """Return the control group of each replica on this machine, as its parts."""
+    """Return the control group of each replica on this machine, split into its parts."""
     wanted = ' '.join(COMMAND[:2]) + ' trap'
     groups = set()
     for process in pathlib.Path('/proc').glob('[0-9]*'):
@@ -71,15 +71,15 @@ def _places_of_replicas():
 
 
 def least(replicas, nodes, groups=1):
-    """Return how many replicas a plan leaves running that takes a node of each group at a time.
+    """Return the replicas that keep running while a plan takes a node of each group at a time.
 
-    A Swarm spreads them evenly over the nodes that are left.
+    A Swarm spreads them evenly over the remaining nodes.
     """
     return replicas - groups * math.ceil(replicas / (nodes - groups))
 
 
 class Watching(threading.Thread):
-    """Looks at replicas all the while; keeps the fewest, and the most managers on their way."""
+    """Counts replicas and draining managers repeatedly; keeps the minimum and maximum."""
 
     def __init__(self, site):
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""A site of kiln's whose machines are containers with an engine inside, asked by its commands."""
+"""A kiln site, used by commands, whose machines are containers with an engine inside."""
 
 import json
 import os
@@ -18,8 +18,8 @@ from tests.functional.engines import COMMAND, engine, make_network
 from tests.functional.swarm.service import APP, node_image, running
 
 ROOT = pathlib.Path(__file__).parents[3]
-#: More than two nodes get to start, one after the other: an engine that asks to join while
-#: the manager that it knows goes can stay pending, and then kiln replaces it.
+#: Longer than the start of two nodes in sequence: an engine that joins while its manager
+#: is deleted can stay pending, and kiln then replaces it.
 WAIT_S = 1800.0
 
 CONF = """
@@ -58,19 +58,19 @@ nodegroups:
     count: {workers}
     health: {health}
 """
-#: A join token, or a key of a certificate, be it in base64.
+#: A join token, or the key of a certificate, as text or in base64.
 SECRET = 'SWMTKN-|PRIVATE KEY|UFJJVkFURSBLRV|BSSVZBVEUgS0VZ|QUklWQVRFIEtFW'
 HEALTH = '{unhealthy_after: 1s, startup_timeout: 600s, max_unhealthy: 50%}'
 
 
 def command(conf, *arguments):
-    """Return the words of a command that logs whatever it can beside its configuration."""
+    """Return the words of a command that writes a debug log beside its configuration."""
     log = ('--debug', '--log-file', str(conf.with_suffix('.log')))
     return [sys.executable, '-m', 'kiln.cli', '--config-file', str(conf), *log, *arguments]
 
 
 def kiln(conf, *arguments, check=True):
-    """Run a command of kiln; return what it printed."""
+    """Run a kiln command; return its output."""
     done = subprocess.run(
         command(conf, *arguments),
         cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
@@ -89,10 +89,10 @@ def conduct(conf, *options):
 
 
 class SwarmSite(unittest.TestCase):
-    """One cluster for all tests of a class, whole before and after each of them."""
+    """One cluster for all tests of a class, complete before and after each test."""
 
     managers, workers = 3, 3
-    #: The image of the nodes; None is one that brings the service along.
+    #: The image of the nodes; None stands for an image that contains the service.
     kind, image = 'container', None
     kept = None
 
@@ -115,15 +115,15 @@ class SwarmSite(unittest.TestCase):
 
     @classmethod
     def configuration(cls):
-        """Return the text of kiln.conf; backends that it names must be there."""
-        # Without a subnet nodes would have other addresses after each restart of theirs.
+        """Return the text of kiln.conf; create the backends that it names."""
+        # Without a subnet, nodes would have other addresses after each restart.
         made = make_network(cls.bare.api, cls.owner)
         cls.addClassCleanup(cls.bare.api.remove_network, made)
         return CONF.format(owner=cls.owner, url=cls.place.url, folder=cls.folder)
 
     @classmethod
     def up(cls, *options, **changes):
-        """Have the cluster be as it was last declared, but for some changes."""
+        """Apply the last cluster file with some changes."""
         cls.page |= changes
         page = cls.folder / 'swarm.yaml'
         page.write_text(PAGE.format(**cls.page))
@@ -136,12 +136,12 @@ class SwarmSite(unittest.TestCase):
         for one in cls.bare.images.list('kiln-tests/swarm-node'):
             cls.bare.images.remove(one.id, force=True)
 
-    # ---- what there is, as each of the three says it ------------------------------
+    # ---- nodes according to the store, the engine and the Swarm -------------------
 
     @classmethod
     def containers(cls):
         mine = {'label': f'kiln.owner={cls.owner}'}
-        # The others are listed though one goes at this moment.
+        # The list must not fail if a container is removed meanwhile.
         return cls.bare.containers.list(all=True, filters=mine, ignore_removed=True)
 
     @classmethod
@@ -152,17 +152,17 @@ class SwarmSite(unittest.TestCase):
         return cls.kept
 
     def nodes(self):
-        """Return the nodes that are not gone, by name, as they are written now."""
+        """Return the nodes in the store that are not gone, by name."""
         nodes = self.store().nodes.of(self.store().clusters.get('web').id)
         return {one.name: one for one in nodes if one.state is not NodeState.GONE}
 
     def at_rest(self):
-        """Whether all nodes are ready, and nothing is under way."""
+        """Return True if all nodes are ready and no operation is open."""
         ready = {one.state for one in self.nodes().values()} == {NodeState.READY}
         return ready and not self.store().operations.open(self.store().clusters.get('web').id)
 
     def container_of(self, node):
-        """Return the container of a node of kiln's; None if it does not exist."""
+        """Return the container of a node; None if it does not exist."""
         try:
             return self.bare.containers.get(node.compute_id)
         except docker.errors.NotFound:
@@ -174,12 +174,12 @@ class SwarmSite(unittest.TestCase):
         try:
             status, output = container.exec_run(['docker', *command])
         except docker.errors.APIError:
-            # It is not running any more.
+            # The container is not running.
             return None
         return output.decode() if status == 0 else None
 
     def asked(self, *command):
-        """Return what a manager with a quorum behind it answers to its own docker command."""
+        """Return the output of a docker command on a manager that has a quorum."""
         end = time.monotonic() + WAIT_S
         while time.monotonic() < end:
             for node in self.nodes().values():
@@ -196,18 +196,18 @@ class SwarmSite(unittest.TestCase):
         return {one['Hostname']: one for one in map(json.loads, lines)}
 
     def assert_agreed(self, managers=None, workers=None):
-        """Check that docker node ls, kiln's store and the engine have the same nodes."""
+        """Check that docker node ls, kiln's store and the engine list the same nodes."""
         managers = self.managers if managers is None else managers
         workers = self.workers if workers is None else workers
         listed = {}
 
         def ready():
             nonlocal listed
-            # An answer gets lost now and then on its way out of a container.
+            # The output of a command in a container is sometimes lost.
             listed = self.listed()
             return {one['Status'] for one in listed.values()} == {'Ready'}
 
-        # A leader that is new has to hear of each node first.
+        # A new leader does not know the state of each node at once.
         self.until(ready, 'nodes stay on the list that are not ready')
         nodes = self.nodes()
         self.assertEqual({NodeState.READY}, {one.state for one in nodes.values()})
@@ -234,7 +234,7 @@ class SwarmSite(unittest.TestCase):
     # ---- a service ------------------------------------------------------------------
 
     def serve(self, replicas):
-        """Deploy a service; return once all of it runs."""
+        """Deploy a service; return once all replicas run."""
         self.asked(
             'service', 'create', '--name', 'app', '--replicas', str(replicas), '--detach',
             '--no-resolve-image', '--stop-grace-period', '1s', '--endpoint-mode', 'dnsrr',
@@ -243,10 +243,10 @@ class SwarmSite(unittest.TestCase):
         self.until(lambda: self.running() == replicas, 'the service does not come up')
 
     def running(self):
-        """Return how many replicas of the service run, whatever managers believe."""
+        """Return the number of running replicas, whatever the managers report."""
         return running(self.containers)
 
 
 def crashes():
-    """Return how many processes of kiln are killed."""
+    """Return the number of kiln processes to kill."""
     return int(os.environ.get('KILN_SWARM_CRASHES', '2'))

@@ -1,4 +1,4 @@
-"""A real Swarm of containers with engines inside, through what happens to Swarms."""
+"""A real Swarm of containers with engines inside, during changes and failures."""
 
 import functools
 import itertools
@@ -17,10 +17,10 @@ from tests.functional.swarm.site import WAIT_S, SwarmSite, conduct, crashes, kil
 from tools.devengine.engine import Engine
 
 REPLICAS = 4
-#: What happens to the Swarm while kiln is killed.
+#: The number of tests that kill kiln while the Swarm changes.
 DISTURBANCES = 5
-#: How the engine under a Swarm ends, and whether kiln is killed meanwhile: as if by a loss
-#: of power, and in soaks as asked, and with kiln, too.
+#: The signal that ends the engine under a Swarm, and whether kiln is killed too. SIGKILL
+#: is like a power cut; soaks also use SIGTERM, and a kill of both.
 ENDS = ((signal.SIGKILL, False), (signal.SIGTERM, False), (signal.SIGKILL, True))
 ENDS = ENDS if os.environ.get('KILN_FULL') else ENDS[:1]
 AWAY_S = 3.0
@@ -32,7 +32,7 @@ class Swarm(SwarmSite):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        site = cls('test_what_was_asked_for_is_there')
+        site = cls('test_every_node_is_active_and_labelled_with_its_id_and_group')
         site.assert_agreed()
         site.serve(REPLICAS)
 
@@ -49,9 +49,9 @@ class Swarm(SwarmSite):
             key=lambda one: one.name,
         )[index]
 
-    # ---- what there is ---------------------------------------------------------------
+    # ---- content of a Swarm ------------------------------------------------------------
 
-    def test_what_was_asked_for_is_there(self):
+    def test_every_node_is_active_and_labelled_with_its_id_and_group(self):
         self.assertEqual({'Active'}, {one['Availability'] for one in self.listed().values()})
         for node in self.nodes().values():
             said = json.loads(self.asked('node', 'inspect', node.name))
@@ -59,7 +59,7 @@ class Swarm(SwarmSite):
             self.assertEqual(node.id, labels['kiln.node'])
             self.assertEqual(node.group, labels['kiln.group'])
 
-    def test_nobody_without_a_certificate_gives_an_engine_orders(self):
+    def test_an_engine_rejects_clients_without_a_certificate(self):
         anybody = ssl.create_default_context()
         anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
         address = self.a_node('workers').address
@@ -71,7 +71,7 @@ class Swarm(SwarmSite):
             line.sendall(b'GET /info HTTP/1.0\r\n\r\n')
             line.recv(1)
 
-    def test_a_machine_was_given_no_token_and_keeps_its_key_to_itself(self):
+    def test_a_machine_has_no_join_token_and_its_key_is_private(self):
         container = self.container_of(self.a_node('workers'))
         tokens = self.asked('swarm', 'join-token', '-q', 'worker').strip()
         said = container.exec_run(['sh', '-c', 'grep -rl SWMTKN /etc /var/lib/cloud /root']).output
@@ -80,7 +80,7 @@ class Swarm(SwarmSite):
         mode = container.exec_run(['stat', '-c', '%a', '/etc/kiln-swarm/authority.pem']).output
         self.assertEqual(b'600', mode.strip())
 
-    def test_001_5_verbs_tell_of_the_swarm_and_make_a_context_for_docker(self):
+    def test_001_5_verbs_report_on_the_swarm_and_make_a_docker_context(self):
         self.assertEqual(set(self.nodes()), set(self.verb('nodes')))
         self.assertEqual({'app': REPLICAS}, self.verb('services'))
         used = self.token()
@@ -100,7 +100,7 @@ class Swarm(SwarmSite):
         words = ('x', 'swarm_debian_v1', name, 'web', *arguments, '-f', 'json')
         return json.loads(kiln(self.conf, *words))
 
-    def test_an_even_number_of_managers_is_refused_before_anything_is_done(self):
+    def test_an_even_number_of_managers_is_refused_before_any_change(self):
         before = self.nodes()
         said = kiln(self.conf, 'cluster', 'scale', 'web', 'managers=2', '--yes', check=False)
         self.assertNotIn('succeeded', said)
@@ -110,7 +110,7 @@ class Swarm(SwarmSite):
         return self.asked('swarm', 'join-token', '-q', 'worker').strip()
 
     def joined_with(self, token):
-        """Return what a stranger's engine hears that joins with a token that was used."""
+        """Return the output of a foreign engine that tries to join with a used token."""
         address = self.a_node('managers').address
         script = (
             'dockerd >/dev/null 2>&1 & until docker info >/dev/null 2>&1; do sleep 0.2; done; '
@@ -122,12 +122,12 @@ class Swarm(SwarmSite):
         )  # fmt: skip
         return said.decode()
 
-    # ---- what happens, while kiln dies and another goes on -------------------------------
+    # ---- changes and failures, while kiln is killed and restarted ------------------------
 
     def disturb(self, begin, is_over, groups=1):
-        """Begin something and kill kiln at it until the share of this test is used up.
+        """Start a change and kill kiln during it; repeat until this test has done its kills.
 
-        Whatever is killed, no more replicas are away than the plan takes at a time.
+        Never more replicas are down than a plan takes at a time.
         """
         kills = Kills(-(-crashes() // DISTURBANCES), f'{self.seed}.{self.id()}')
         bound = least(REPLICAS, self.managers + self.workers, groups)
@@ -138,7 +138,7 @@ class Swarm(SwarmSite):
                 last = conduct(self.conf)
                 try:
                     self.until(over, f'it does not come to its end, turn {turn}')
-                    # A join that was cut off leaves an entry, which kiln takes off the list.
+                    # An interrupted join leaves an entry, which kiln removes.
                     self.assert_agreed()
                 finally:
                     last.terminate()
@@ -159,7 +159,7 @@ class Swarm(SwarmSite):
     def is_replaced(self, victims):
         return victims.isdisjoint(self.nodes()) and self._whole()
 
-    def test_a_worker_in_the_middle_goes_and_another_comes(self):
+    def test_a_worker_is_removed_and_another_joins_with_a_new_token(self):
         def begin(turn):
             victim = self.a_node('workers', 1).name
             kiln(self.conf, 'node', 'remove', 'web', victim, '--yes', '--no-wait')
@@ -203,7 +203,7 @@ class Swarm(SwarmSite):
         self.disturb(begin, self.is_replaced)
         self.assertLess(workers, set(self.nodes()))
 
-    def test_an_image_with_another_engine_takes_the_place_of_the_first(self):
+    def test_a_change_of_the_image_replaces_every_node(self):
         def begin(turn):
             old = set(self.nodes())
             self.up('--no-wait', image=node_image(self.bare, 1 + turn))
@@ -219,9 +219,9 @@ class Swarm(SwarmSite):
         """Return the ids of the images that the nodes are made from."""
         return {one.attrs['Image'] for one in self.containers()}
 
-    def test_all_is_as_it_was_when_the_engine_under_it_was_started_anew(self):
+    def test_the_swarm_is_unchanged_after_a_restart_of_the_engine_under_it(self):
         if len(ENDS) > 1:
-            # An engine that ends as asked ends its containers first, and tells of it.
+            # After SIGTERM the engine stops its containers first and reports that.
             self.up(health=PATIENT)
         for number, (end, kiln_too) in enumerate(ENDS):
             log = self.folder / f'conductor-{number}.log'
@@ -244,12 +244,12 @@ class Swarm(SwarmSite):
         os.kill(outer.engine_pid(), end)
         try:
             self.until(lambda: OPENED in log.read_text(), 'the circuit stays closed')
-            # Longer than a node may be dead before another takes its place.
+            # Longer than the time after which a dead node is replaced.
             time.sleep(AWAY_S)
             self.assertFalse(outer.answers())
             self.assertEqual(set(before), set(self.nodes()))
             if end is signal.SIGKILL:
-                # One that ends as asked has told of each container before it went.
+                # After SIGTERM the engine reports the end of each container before its own.
                 self.assertEqual(before, self.nodes())
         finally:
             run('docker', 'up')
@@ -265,10 +265,10 @@ class Swarm(SwarmSite):
         )
 
 
-class Ending(SwarmSite):
+class Deletion(SwarmSite):
     managers, workers = 1, 1
 
-    def test_nothing_is_left_of_a_cluster_that_is_deleted(self):
+    def test_the_delete_of_a_cluster_removes_its_containers_and_volumes(self):
         volumes = {one.name for one in self.bare.volumes.list()}
         kiln(self.conf, 'cluster', 'delete', 'web', '--yes')
         self.assertEqual([], self.containers())

@@ -1,11 +1,12 @@
-"""Bodies for the servers of a Nova whose hypervisor only pretends.
+"""Containers that run as the servers of a Nova with a fake hypervisor.
 
-The fake hypervisor of the development cloud keeps records of guests and runs none. So
-what a hypervisor does is done here, and nothing of what kiln or Nova do: each server that
-Nova calls ACTIVE gets a machine, which boots with exactly what Nova has for it. That is
-the user data and the host name that Nova keeps, laid out as on its config drive, and the
-address that Neutron gave to its port. The machine of a server that is stopped is off, that
-of one that was rebooted boots again, and that of one that is gone is removed with its disk.
+The fake hypervisor of the development cloud keeps records of guests and runs none. This
+module does the work of the hypervisor, and none of the work of kiln or Nova: each server
+that Nova reports as ACTIVE gets a machine, which boots with exactly the data that Nova has
+for the server: the user data and the host name, laid out as on its config drive, and the
+address that Neutron gave to its port. The machine of a stopped server is off, the machine
+of a rebooted server boots again, and the machine of a deleted server is removed with its
+disk.
 
 A machine is a container with systemd, cloud-init and an engine of its own.
 """
@@ -20,15 +21,15 @@ from tests.functional.engines import packed
 
 LOOK_S = 0.5
 SERVER = 'kiln-tests.server'
-#: What a config drive has, and where cloud-init looks for one that was unpacked.
+#: Where cloud-init looks for the unpacked content of a config drive.
 DRIVE = 'var/lib/cloud/seed/config_drive/openstack/latest'
-#: What images of a cloud say: where its guests are told what they are to be.
+#: The configuration in cloud images that names the data sources of their guests.
 SOURCES = 'etc/cloud/cloud.cfg.d/95_cloud.cfg'
 MICROVERSION = {'OpenStack-API-Version': 'compute 2.96'}
 
 
 class Cloud:
-    """Nova and Neutron, as an administrator sees them."""
+    """Nova and Neutron, used as an administrator."""
 
     def __init__(self, session):
         self._session = session
@@ -43,7 +44,7 @@ class Cloud:
         return {one['id']: one for one in found}
 
     def reboots(self, server_id):
-        """Return which reboots a server was asked for."""
+        """Return the ids of the reboot requests of a server."""
         found = self.get('compute', f'/servers/{server_id}/os-instance-actions')
         return {one['request_id'] for one in found['instanceActions'] if one['action'] == 'reboot'}
 
@@ -60,7 +61,7 @@ class Cloud:
         return self.get('network', '/v2.0/ports', **query)['ports']
 
     def add_image(self, name, **properties):
-        """Have Glance know an image; what is in it no hypervisor reads."""
+        """Add an image to Glance; no hypervisor reads its content."""
         body = {'name': name, 'disk_format': 'raw', 'container_format': 'bare',
                 'visibility': 'public', **properties}  # fmt: skip
         endpoint = {'service_type': 'image'}
@@ -71,7 +72,7 @@ class Cloud:
         )  # fmt: skip
 
     def make(self, what, **body):
-        """Make something of Neutron's; return its id."""
+        """Create an object in Neutron; return its id."""
         answer = self._session.post(
             f'/v2.0/{what}s', endpoint_filter={'service_type': 'network'}, json={what: body}
         )
@@ -79,26 +80,26 @@ class Cloud:
 
 
 class Wire:
-    """A network of Neutron's, and the one of an engine that carries it."""
+    """A network of Neutron, and the network of the engine that carries it."""
 
     def __init__(self, cloud, engine, name):
         self.carrier = engine.networks.list(names=[name])[0]
-        # The engine has chosen it, for it knows which addresses are free on this machine.
+        # The engine has chosen this subnet, because it knows the free addresses of this machine.
         subnet = self.carrier.attrs['IPAM']['Config'][0]['Subnet']
         self.id = cloud.make('network', name=name, shared=True)
-        # One with both kinds of addresses; the machines have a carrier for the older one.
+        # The network has IPv6 and IPv4 addresses; the machines use only IPv4.
         cloud.make('subnet', network_id=self.id, ip_version=6, cidr='fd00:6b69:6c6e::/64')
         cloud.make('subnet', network_id=self.id, ip_version=4, cidr=subnet)
 
 
 class Bodies(threading.Thread):
-    """Looks at Nova again and again, and sees to it that machines are as it says."""
+    """Polls Nova and keeps the machines in the state that Nova reports."""
 
     def __init__(self, cloud, engine, wire, image):
         super().__init__(daemon=True)
         self._cloud, self._engine, self._wire, self._image = cloud, engine, wire, image
         self._over = threading.Event()
-        # By server: when Nova last wrote of it, and the reboots that its machine has had.
+        # By server id: the last state that Nova reported, and the reboots of its machine.
         self._seen, self._reboots = {}, {}
         self.error = None
 
@@ -118,14 +119,14 @@ class Bodies(threading.Thread):
         try:
             while not self._over.wait(LOOK_S):
                 self.look()
-        # A caller that waits for machines learns why they are missing, at the end at the latest.
+        # The error is raised at the end, so that a caller gets the reason of missing machines.
         except Exception as exc:
             self.error = exc
 
     def machines(self):
-        """Return the machines that there are, by the ids of their servers."""
+        """Return the existing machines, by the ids of their servers."""
         mine = {'label': SERVER}
-        # The others are listed though one goes at this moment.
+        # The list must not fail if a machine is removed meanwhile.
         found = self._engine.containers.list(all=True, filters=mine, ignore_removed=True)
         return {one.labels[SERVER]: one for one in found}
 
@@ -140,9 +141,9 @@ class Bodies(threading.Thread):
                 self._embody(server)
 
     def _follow(self, server, machine):
-        """Switch a machine on or off, or have it boot again, as its server was."""
+        """Start, stop or reboot a machine, like its server."""
         seen = _seen(server)
-        # While Nova is at it, it is not said yet what becomes of the machine.
+        # While a task of Nova runs, the next state of the machine is unknown.
         if server['OS-EXT-STS:task_state'] or seen == self._seen[server['id']]:
             return
         reboots = self._cloud.reboots(server['id'])
@@ -157,7 +158,7 @@ class Bodies(threading.Thread):
     def _embody(self, server):
         ports = self._cloud.ports(device_id=server['id'])
         if not ports:
-            # It went since it was listed.
+            # The server was deleted since it was listed.
             return
         (port,) = ports
         (address,) = (ip for one in port['fixed_ips'] if ':' not in (ip := one['ip_address']))
@@ -167,7 +168,7 @@ class Bodies(threading.Thread):
             labels={SERVER: server['id']}, mac_address=port['mac_address'],
             network=self._wire.carrier.name,
             networking_config={self._wire.carrier.name: endpoint},
-            # What systemd needs within a container, and an engine within it.
+            # Needed by systemd in a container, and by the engine in it.
             environment={'container': 'docker'}, privileged=True,
             stop_signal='SIGRTMIN+3', tmpfs={'/run': '', '/run/lock': ''}, tty=True,
             volumes=['/var/lib/docker'],
@@ -182,7 +183,7 @@ def _seen(server):
 
 
 def _drive(server):
-    """Return what a machine finds at its first start."""
+    """Return the config drive of a machine's first start, as an archive."""
     meta = {
         'uuid': server['id'], 'name': server['name'], 'meta': server['metadata'],
         'hostname': server['OS-EXT-SRV-ATTR:hostname'], 'launch_index': 0,

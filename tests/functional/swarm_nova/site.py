@@ -1,4 +1,4 @@
-"""The Swarm of the user guide on the real Nova: another backend, and another kind of machine."""
+"""Site of a Swarm on the real Nova: another backend, and another kind of machine."""
 
 import os
 
@@ -6,7 +6,7 @@ from tests.functional.cloud import clean_cloud
 from tests.functional.swarm.site import SwarmSite
 from tests.functional.swarm_nova.bodies import Bodies, Cloud, Wire
 
-#: What the servers' bodies are made of.
+#: The image of the containers that run as servers.
 BODY = 'kiln/swarm-node:latest'
 FULL = bool(os.environ.get('KILN_FULL'))
 EAST = """
@@ -26,7 +26,7 @@ watch_interval = 0.5
 
 
 class NovaSwarmSite(SwarmSite):
-    """A cluster whose nodes are servers of a project; an engine gives these their bodies."""
+    """A cluster whose nodes are servers of a project, run as containers of an engine."""
 
     managers, workers = (3, 3) if FULL else (1, 2)
     kind = 'vm'
@@ -52,12 +52,12 @@ class NovaSwarmSite(SwarmSite):
 
     @classmethod
     def remove_what_is_left(cls):
-        # Their machines go with them, or else with the site that made these.
+        # Their containers are removed with them, or at the latest with the site.
         for server_id in cls.cloud.servers():
             cls.cloud.delete_server(server_id)
 
     def assert_agreed(self, managers=None, workers=None):
-        # Nova says that a server is gone before its machine is.
+        # Nova reports that a server is gone before its container is removed.
         self.until(
             lambda: self.bodies.machines().keys() == self.cloud.servers().keys(),
             'there are servers without a machine, or machines without a server',

@@ -1,8 +1,8 @@
-"""A real Swarm whose nodes are servers of the real Nova, with what is done and happens to it.
+"""A real Swarm whose nodes are servers of the real Nova, during changes and failures.
 
 Nova, Neutron, Glance and Keystone are real, and so are the systemd, the cloud-init and the
-engines of the machines. What only pretends is the hypervisor: see bodies.py. KILN_FULL has
-three managers and three workers, and more happens to them.
+engines of the machines. Only the hypervisor is simulated: see bodies.py. With KILN_FULL the
+Swarm has three managers and three workers, and more changes and failures are tested.
 """
 
 import json
@@ -12,8 +12,8 @@ from tests.functional.swarm_nova.site import FULL, NovaSwarmSite
 
 
 class SwarmOnNova(NovaSwarmSite):
-    def test_the_page_of_containers_makes_servers_that_scale_heal_and_go(self):
-        # One life, since a cluster for each of its turns would take minutes.
+    def test_the_cluster_file_of_containers_builds_scales_and_heals_servers(self):
+        # One cluster for all steps, because a cluster for each would take minutes.
         self.assert_agreed()
         self._every_node_is_as_wanted()
         self._a_worker_in_the_middle_goes()

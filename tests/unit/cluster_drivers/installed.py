@@ -1,4 +1,4 @@
-"""Packages and directories with drivers, as an installer or an operator leaves them."""
+"""Packages and directories with drivers, installed for one test."""
 
 import importlib
 import itertools
@@ -35,7 +35,7 @@ _numbers = itertools.count()
 
 
 class Installed(unittest.TestCase):
-    """A site of its own: what is installed there is gone after the test."""
+    """A site directory of its own, removed after the test."""
 
     def setUp(self):
         super().setUp()
@@ -49,7 +49,7 @@ class Installed(unittest.TestCase):
         self, distribution, name, source=PYTHON, *, target='', version='1.0.0', dist='0.3',
         requires='',
     ):  # fmt: skip
-        """Install a package with one driver; its module has a name that no other has."""
+        """Install a package with one driver, in a module with a unique name."""
         module = f'kiln_test_{next(_numbers)}'
         (self.site / f'{module}.py').write_text(written(source, name, version))
         self.entry(distribution, name, target or f'{module}:Driver', dist=dist, requires=requires)
@@ -66,7 +66,7 @@ class Installed(unittest.TestCase):
         importlib.invalidate_caches()
 
     def directory(self, name, place='usr', *, version='1.0.0', **files):
-        """Lay out the directory of a driver; its files are given as ``name_suffix``."""
+        """Write the directory of a driver; keyword ``name_suffix`` is the file name.suffix."""
         folder = self.root / place / name
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in (files or {'driver_yaml': YAML}).items():
@@ -83,7 +83,7 @@ class Installed(unittest.TestCase):
         )
 
     def found(self, *places, **activation):
-        """Return the records of what is installed here alone."""
+        """Return the records of the drivers installed by the test, without those of kiln."""
         return [
             record
             for record in self.discover(*places, **activation).records

@@ -1,4 +1,4 @@
-"""Records of drivers as discovery would give them, and choices among them."""
+"""Driver records as discovery returns them, and a base for tests of selection."""
 
 import unittest
 
@@ -12,7 +12,7 @@ SWARM = ('vm', 'fedora-atomic', 'swarm')
 
 
 def driver(name, *provides, version='1.0.0', state='active', reason='', **more):
-    """Return the record of a driver that provides some tuples."""
+    """Return the record of a driver that provides these tuples."""
     more.setdefault('origin', f'package {name.replace("_", "-")} {version}')
     return DriverRecord(
         name=name,
@@ -26,7 +26,7 @@ def driver(name, *provides, version='1.0.0', state='active', reason='', **more):
 
 
 def image(**properties):
-    """Return an image with some properties."""
+    """Return an image with these properties."""
     return Image(id='7c1e', name='ubuntu-24.04', properties=properties)
 
 
@@ -41,7 +41,7 @@ SWARMS = driver('swarm_atomic_v1', SWARM)
 KUBERNETES = Request(coe='kubernetes')
 
 
-class Choosing(unittest.TestCase):
+class SelectionCase(unittest.TestCase):
     def choose(self, *records, request=KUBERNETES, **inputs):
         inputs.setdefault('image', image(kiln_distro='ubuntu'))
         return resolve(request, records=records, **inputs)

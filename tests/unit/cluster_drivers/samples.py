@@ -38,7 +38,7 @@ def context(**fields):
 
 
 class Secrets:
-    """A store of secrets in memory."""
+    """An in-memory store of secrets."""
 
     def __init__(self, **secrets):
         self._secrets = secrets

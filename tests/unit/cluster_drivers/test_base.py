@@ -1,4 +1,4 @@
-"""The contract of cluster drivers: what a class must have, may have, and cannot get wrong."""
+"""The contract of cluster drivers: required and optional members, and signatures."""
 
 import dataclasses
 import inspect
@@ -21,7 +21,7 @@ from tests.unit.test_layering import ROOT, imports, modules, wrongs
 
 
 class ForeignDriver(ClusterDriver):
-    """The least there can be: an engine of its own, and nothing optional."""
+    """A minimal driver with an engine of its own, without optional members."""
 
     name = 'foreign_v1'
     version = '1.0.0'
@@ -40,7 +40,7 @@ class ForeignDriver(ClusterDriver):
 
 
 class PlainNodes(NodeClusterDriver):
-    """The least there can be of nodes: no template at all."""
+    """A minimal node driver, without templates."""
 
     name = 'plain_v1'
     version = '1.0.0'
@@ -51,7 +51,7 @@ class PlainNodes(NodeClusterDriver):
 
 
 class Rotating(ForeignDriver):
-    """Overrides, and has nothing of its own to do."""
+    """Overrides two methods and only calls the base class."""
 
     def rotate_credential(self, context, cluster):
         return super().rotate_credential(context, cluster)
@@ -65,7 +65,7 @@ def defined(base, **members):
     return type('NewDriver', (base,), members)
 
 
-#: How each capability is used.
+#: A call for each capability.
 CALLS = {
     Cap.RESIZE: lambda driver, **of: driver.resize_cluster(**of, nodegroup=group(), node_count=3),
     Cap.UPGRADE: lambda driver, **of: driver.upgrade_cluster(
@@ -82,7 +82,7 @@ CALLS = {
 
 
 class Contract(unittest.TestCase):
-    def test_000_1_the_base_class_knows_no_engine(self):
+    def test_000_1_cluster_drivers_import_no_engine_and_no_cloud(self):
         sources = {
             name: source
             for name, source in modules()
@@ -93,7 +93,7 @@ class Contract(unittest.TestCase):
             for imported in imports(source):
                 self.assertNotRegex(imported, 'heat|taskflow|openstack|novaclient|compute', name)
 
-    def test_000_2_what_a_driver_provides_is_tuples_or_mappings(self):
+    def test_000_2_provides_can_be_tuples_or_mappings(self):
         written = {'server_type': 'bm', 'os': '*', 'coe': 'swarm'}
         driver_class = defined(ForeignDriver, provides=[('vm', 'ubuntu', 'swarm'), written])
         self.assertEqual(
@@ -101,7 +101,7 @@ class Contract(unittest.TestCase):
             from_class(driver_class).provides,
         )
 
-    def test_000_2_what_a_driver_provides_is_read_without_making_one(self):
+    def test_000_2_provides_is_read_without_an_instance(self):
         def never(self):
             raise AssertionError('a driver was made')
 
@@ -111,7 +111,7 @@ class Contract(unittest.TestCase):
             (ClusterType('vm', 'fedora', 'mesos'),), from_class(driver_class).provides
         )
 
-    def test_what_a_driver_provides_wrongly_is_its_violation(self):
+    def test_a_wrong_provides_is_one_contract_violation(self):
         needs_more = property(lambda self: self.nothing_of_the_class)
         for provides in ('vm', [('vm', 'ubuntu')], [{'coe': 'swarm'}], ['abc'], None, needs_more):
             with self.subTest(provides=provides):
@@ -119,7 +119,7 @@ class Contract(unittest.TestCase):
                 self.assertEqual(1, len(found), found)
                 self.assertIn('provides', found[0])
 
-    def test_000_3_to_000_5_the_notes_signatures_stand(self):
+    def test_000_3_to_000_5_signatures_are_those_of_the_founding_note(self):
         required = inspect.Parameter.empty
         wanted = {
             'create_cluster': {'cluster_create_timeout': required},
@@ -135,7 +135,7 @@ class Contract(unittest.TestCase):
                 )
                 self.assertEqual(['self', 'context', 'cluster', *arguments], list(parameters))
 
-    def test_000_6_no_signature_takes_a_client_of_a_cloud(self):
+    def test_000_6_no_method_takes_a_client_of_a_cloud(self):
         for name, method in inspect.getmembers(NodeClusterDriver, inspect.isfunction):
             parameters = set(inspect.signature(method).parameters)
             self.assertFalse(parameters & {'osc', 'client', 'session', 'conf'}, name)
@@ -148,7 +148,7 @@ class Contract(unittest.TestCase):
     def test_a_context_shows_no_secret(self):
         self.assertNotIn('kkkk', repr(context()))
 
-    def test_001_28_four_members_are_required_and_no_more(self):
+    def test_001_28_only_four_members_are_required(self):
         required = {'provides', 'create_cluster', 'update_cluster', 'delete_cluster'}
         self.assertEqual(required, set(ClusterDriver.__abstractmethods__))
         self.assertEqual(
@@ -157,7 +157,7 @@ class Contract(unittest.TestCase):
         self.assertEqual([], list(contract_violations(ForeignDriver)))
         self.assertEqual([], list(contract_violations(PlainNodes)))
 
-    def test_what_a_class_lacks_is_told_by_name(self):
+    def test_missing_members_are_reported_by_name(self):
         class Empty(ClusterDriver):
             pass
 
@@ -166,12 +166,12 @@ class Contract(unittest.TestCase):
             list(contract_violations(Empty)),
         )
 
-    def test_what_is_no_driver_is_told_so(self):
+    def test_an_object_that_is_not_a_driver_class_is_reported(self):
         for thing in (object, ForeignDriver(), None, 'name'):
             (found,) = contract_violations(thing)
             self.assertIn('is not a subclass of ClusterDriver', found)
 
-    def test_a_driver_for_another_contract_is_told_so(self):
+    def test_a_driver_for_another_contract_version_is_reported(self):
         (found,) = contract_violations(defined(ForeignDriver, contract_version=99))
         self.assertEqual('it is written for contract 99, this kiln has 1', found)
 
@@ -188,7 +188,7 @@ class Contract(unittest.TestCase):
         for module in ('kiln.cluster_drivers.base', 'kiln.cluster_drivers.discovery.directory'):
             self.assertEqual(1, len(list(wrongs(module, imported))), module)
 
-    def test_000_15_handle_and_state_may_be_absent_and_are_kept_when_reported(self):
+    def test_000_15_handle_and_state_are_optional_and_kept_if_reported(self):
         made = cluster()
         self.assertIsNone(made.driver_handle)
         self.assertEqual({}, dict(made.driver_state))
@@ -200,7 +200,7 @@ class Contract(unittest.TestCase):
         self.assertIsNone(StatusReport(progress=Progress.COMPLETE).driver_handle)
         self.assertEqual(report, pickle.loads(pickle.dumps(report)))
 
-    def test_000_19_the_contract_needs_no_library_of_anybody(self):
+    def test_000_19_the_contract_imports_no_large_library(self):
         code = (
             'import sys, kiln.cluster_drivers.base, kiln.cluster_drivers.discovery.contract\n'
             'heavy = ["yaml", "sqlalchemy", "keystoneauth1", "openstack", "novaclient", '
@@ -214,7 +214,7 @@ class Contract(unittest.TestCase):
 
 
 class Signatures(unittest.TestCase):
-    def test_magnums_call_that_puts_rollback_in_scale_manager_cannot_be_defined(self):
+    def test_magnums_signature_of_upgrade_cluster_is_refused(self):
         def upgrade_cluster(
             self, context, cluster, cluster_template, max_batch_size, nodegroup,
             scale_manager=None, rollback=False,
@@ -228,7 +228,7 @@ class Signatures(unittest.TestCase):
         ):
             defined(ForeignDriver, upgrade_cluster=upgrade_cluster)
 
-    def test_what_the_core_calls_by_keyword_cannot_take_another_argument(self):
+    def test_a_method_with_another_signature_cannot_be_defined(self):
         def swapped(self, context, cluster, rollback=False, scale_manager=None): ...
         def renamed(self, context, bay, scale_manager=None, rollback=False): ...
         def with_osc(self, context, osc, cluster, scale_manager=None, rollback=False): ...
@@ -241,11 +241,11 @@ class Signatures(unittest.TestCase):
                 with self.subTest(function=function, base=base), self.assertRaises(TypeError):
                     defined(base, update_cluster=function)
 
-    def test_the_hooks_of_node_drivers_keep_their_signatures_too(self):
+    def test_hooks_of_node_drivers_must_have_their_signatures(self):
         with self.assertRaisesRegex(TypeError, r'bootstrap\(self, node\) should be'):
             defined(PlainNodes, bootstrap=lambda self, node: None)
 
-    def test_annotations_are_the_authors_own(self):
+    def test_annotations_of_a_method_are_not_checked(self):
         def update_cluster(
             self, context: object, cluster: object, scale_manager: object = None,
             rollback: bool = False,
@@ -255,7 +255,7 @@ class Signatures(unittest.TestCase):
 
 
 class Capabilities(unittest.TestCase):
-    def test_000_16_a_driver_has_what_it_overrides(self):
+    def test_000_16_capabilities_are_the_overridden_methods(self):
         self.assertEqual(frozenset(), ForeignDriver.capabilities)
 
         def reboot_cluster(self, context, cluster, *, hard=False, nodes=None): ...
@@ -267,11 +267,11 @@ class Capabilities(unittest.TestCase):
         self.assertEqual({Cap.REBOOT, Cap.MONITOR}, driver_class.capabilities)
         driver_class().require(Cap.REBOOT)
 
-    def test_000_16_each_kind_of_operation_beside_the_three_is_a_capability(self):
+    def test_000_16_each_optional_kind_of_operation_is_a_capability(self):
         of_kinds = {'resize', 'upgrade', 'rebuild', 'reboot'}
         self.assertLessEqual(of_kinds, {kind.value for kind in OperationKind} & set(Cap))
 
-    def test_what_is_lacking_is_refused_before_anything_changes(self):
+    def test_a_missing_capability_is_refused_with_the_existing_ones(self):
         for cap, call in CALLS.items():
             with self.subTest(cap), self.assertRaises(MissingCapability) as caught:
                 call(ForeignDriver(), context=context(), cluster=cluster())
@@ -281,23 +281,23 @@ class Capabilities(unittest.TestCase):
             with self.assertRaises(MissingCapability):
                 ForeignDriver().require(cap)
 
-    def test_capabilities_are_not_written_down_a_second_time(self):
+    def test_capabilities_cannot_be_declared_by_hand(self):
         with self.assertRaisesRegex(TypeError, 'missing_capabilities'):
             defined(ForeignDriver, capabilities=frozenset({Cap.RESIZE}))
 
-    def test_what_is_inherited_can_be_taken_away(self):
+    def test_an_inherited_capability_can_be_removed(self):
         driver_class = defined(PlainNodes, missing_capabilities=frozenset({Cap.REBUILD}))
         self.assertNotIn(Cap.REBUILD, driver_class.capabilities)
         self.assertIn(Cap.REBOOT, driver_class.capabilities)
         with self.assertRaises(MissingCapability):
             driver_class().rebuild_cluster(context=context(), cluster=cluster())
 
-    def test_an_override_may_go_on_to_what_it_overrides(self):
+    def test_an_override_can_call_the_method_of_the_base_class(self):
         for name in ('rotate_credential', 'rotate_ca_certificate'):
             found = getattr(Rotating(), name)(context=context(), cluster=cluster())
             self.assertIsNone(found)
 
-    def test_half_a_capability_is_none(self):
+    def test_a_driver_with_half_a_capability_cannot_be_defined(self):
         for names in (('create_nodegroup',), ('update_nodegroup', 'delete_nodegroup')):
             members = {name: lambda self, context, cluster, nodegroup: None for name in names}
             with self.assertRaisesRegex(TypeError, 'it lacks'):
@@ -316,30 +316,30 @@ class NodeDrivers(unittest.TestCase):
         self.assertIsNone(self.driver.delete_cluster(**self.of))
         self.assertIsNone(self.driver.update_cluster_status(**self.of))
 
-    def test_what_the_engine_does_for_all_is_accepted(self):
+    def test_operations_that_the_engine_does_are_accepted(self):
         for cap in self.driver.capabilities:
             found = CALLS[cap](self.driver, **self.of)
             self.assertIn(found, (None, [None, None, None]), cap)
 
-    def test_001_8_rebuild_and_both_reboots_are_there(self):
+    def test_001_8_rebuild_and_both_kinds_of_reboot_are_supported(self):
         self.assertLessEqual({Cap.REBUILD, Cap.REBOOT}, self.driver.capabilities)
         self.assertIsNone(self.driver.rebuild_cluster(**self.of, nodes=[node()]))
         self.assertIsNone(self.driver.reboot_cluster(**self.of, hard=False))
         self.assertIsNone(self.driver.reboot_cluster(**self.of, hard=True))
 
-    def test_a_node_without_templates_is_given_nothing_and_is_ready_at_once(self):
+    def test_a_node_without_templates_gets_no_user_data_and_is_ready_at_once(self):
         found = self.driver.bootstrap(**self.of, node=node())
         self.assertEqual((None, (), None), (found.user_data, found.files, found.join_token))
         self.assertEqual(READY, self.driver.is_ready(**self.of, node=node()))
         self.assertEqual(DRAINED, self.driver.drain(**self.of, node=node()))
 
-    def test_the_backend_is_that_of_the_group(self):
+    def test_the_compute_driver_is_that_of_the_group(self):
         of = self.of['cluster']
         found = self.driver.compute_driver_for(cluster=of, nodegroup=of.spec.groups[0])
         self.assertEqual('nova', found)
         self.assertIsNone(self.driver.compute_driver_for(cluster=of, nodegroup=group()))
 
-    def test_optional_methods_have_harmless_answers(self):
+    def test_optional_methods_have_harmless_defaults(self):
         driver = ForeignDriver.open()
         self.assertIsNone(driver.update_cluster_status(**self.of))
         self.assertEqual((), driver.validate(**self.of, plan=None))
@@ -377,7 +377,7 @@ class Faults(unittest.TestCase):
         self.assertFalse(caught.exception.retryable)
         self.assertIsInstance(caught.exception.__cause__, KeyError)
 
-    def test_what_a_driver_says_by_kilns_own_errors_passes(self):
+    def test_an_error_of_kilns_own_types_is_raised_unchanged(self):
         said = ClusterDriverError('No room.', 'Wait.', retryable=True)
         with self.assertRaises(ClusterDriverError) as caught, driver_errors('x_v1', 'create'):
             raise said

@@ -1,4 +1,4 @@
-"""The drivers in tree: each keeps the contract, in the folder that the note describes."""
+"""The in-tree drivers: each keeps the contract, in a folder as in the founding note."""
 
 import ast
 import pathlib
@@ -31,20 +31,20 @@ from tests.unit.cluster_drivers.samples import cluster, context, group, node
 from tests.unit.test_layering import CLUSTER_DRIVERS, PACKAGE, driver_of, modules
 
 NodesDriver = load_directory(PACKAGE / 'cluster_drivers' / 'nodes_v1')
-#: Their nodes are ready when their machines run; nobody has to be asked.
+#: Drivers whose nodes are ready when their machines run; no other system is polled.
 ALONE = (NodesDriver, ExampleDriver)
 IN_TREE = (*ALONE, SwarmDriver)
 
 
 class EachDriver(unittest.TestCase):
-    def test_000_17_all_folders_are_tested_here(self):
+    def test_000_17_all_in_tree_drivers_are_tested_here(self):
         self.assertEqual(set(CLUSTER_DRIVERS), {one.name for one in IN_TREE})
 
-    def test_000_17_each_keeps_the_contract(self):
+    def test_000_17_each_driver_keeps_the_contract(self):
         for driver_class in IN_TREE:
             self.assertEqual([], list(contract_violations(driver_class)), driver_class.name)
 
-    def test_000_17_each_answers_as_the_contract_says(self):
+    def test_000_17_each_method_returns_what_the_contract_requires(self):
         for driver_class in ALONE:
             with self.subTest(driver_class.name):
                 driver = driver_class.open()
@@ -59,11 +59,11 @@ class EachDriver(unittest.TestCase):
                 ids = {one.id for one in driver.get_scale_manager(**of).order(group(), [node()])}
                 self.assertLessEqual(ids, {'n-1'})
 
-    def test_the_folder_is_the_name(self):
+    def test_each_driver_is_named_like_its_folder(self):
         for driver_class in IN_TREE:
             self.assertEqual(driver_class.name, home_of(driver_class).name)
 
-    def test_each_is_found_by_its_entry_point(self):
+    def test_each_driver_is_found_by_its_entry_point(self):
         written = dict(
             re.findall(
                 r'^    (\w+) = (kiln\.cluster_drivers\.\S+)$',
@@ -82,7 +82,7 @@ class EachDriver(unittest.TestCase):
             self.assertEqual(from_class(driver_class), known)
             self.assertIn(source.driver_class(), (driver_class, None))
 
-    def test_a_copy_of_either_folder_is_a_driver(self):
+    def test_a_renamed_copy_of_each_folder_is_a_driver(self):
         place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         for driver_class in IN_TREE:
             name = f'mine_{driver_class.name}'
@@ -99,7 +99,7 @@ class EachDriver(unittest.TestCase):
             given = copied.open().bootstrap(context=context(), cluster=cluster(), node=node())
             self.assertIn(b'blue-work-1', given.user_data)
 
-    def test_001_3_the_folder_may_tell_how_to_make_an_image(self):
+    def test_001_3_a_folder_can_describe_how_to_make_an_image(self):
         for driver_class in IN_TREE:
             guide = image_guide(driver_class)
             self.assertIn('kiln_distro', guide.text)
@@ -107,7 +107,7 @@ class EachDriver(unittest.TestCase):
             systems = ('debian',) if driver_class is SwarmDriver else ()
             self.assertEqual(systems, guide.properties['kiln_distro'])
 
-    def test_001_3_a_folder_need_not_tell(self):
+    def test_001_3_without_an_image_guide_the_distros_come_from_provides(self):
         class Silent(ExampleDriver):
             directory = pathlib.Path(__file__).parent
             provides = (('vm', 'ubuntu', 'x'), ('vm', '*', 'x'), ('vm', 'debian', 'x'))
@@ -115,7 +115,7 @@ class EachDriver(unittest.TestCase):
         guide = image_guide(Silent)
         self.assertEqual(('', ('debian', 'ubuntu')), (guide.text, guide.properties['kiln_distro']))
 
-    def test_001_24_the_core_acts_on_no_word_of_what_clusters_run(self):
+    def test_001_24_the_code_of_the_core_names_no_coe(self):
         words = re.compile(r'swarm|kubernetes|mesos|k8s|kubelet', re.IGNORECASE)
         for name, source in modules():
             if name.startswith('kiln.cluster_drivers') and not driver_of(name):
@@ -124,7 +124,7 @@ class EachDriver(unittest.TestCase):
 
 
 def spoken(source):
-    """Return the words that code acts on: its names, and text of one word."""
+    """Return the words that code can act on: its names, and strings of one word."""
     for one in ast.walk(ast.parse(source)):
         if isinstance(one, ast.Constant) and isinstance(one.value, str):
             yield from [one.value] if ' ' not in one.value else []
@@ -141,23 +141,23 @@ class Nodes(unittest.TestCase):
         self.assertEqual('#cloud-config', found.user_data.decode().splitlines()[0])
         return yaml.safe_load(found.user_data)
 
-    def test_001_6_it_has_no_python(self):
+    def test_001_6_nodes_v1_has_no_python(self):
         self.assertTrue(issubclass(NodesDriver, DirectoryDriver))
         self.assertEqual([], list(home_of(NodesDriver).rglob('*.py')))
 
-    def test_a_node_is_told_its_name_and_what_to_run(self):
+    def test_user_data_has_the_name_packages_and_script_of_a_node(self):
         script = 'echo "a: b" # c\nfoo \'d\' {{ x }}\n'
         self.assertEqual(
             {'hostname': 'blue-work-1', 'packages': ['jq'], 'runcmd': [['sh', '-c', script]]},
             self.given(run=script, packages=['jq']),
         )
 
-    def test_a_node_that_is_told_nothing_does_nothing(self):
+    def test_a_node_without_parameters_runs_nothing(self):
         self.assertEqual(
             {'hostname': 'blue-work-1', 'packages': [], 'runcmd': [['sh', '-c', '']]}, self.given()
         )
 
-    def test_people_are_told_the_addresses(self):
+    def test_the_addresses_of_the_nodes_are_an_output(self):
         nodes = (node(2, address='10.0.0.2'), node(1, address='10.0.0.1'))
         report = NodesDriver.open().update_cluster_status(
             context=context(nodes=nodes), cluster=cluster()
@@ -179,7 +179,7 @@ class Example(unittest.TestCase):
             'cluster': cluster(group(), group('more', parameters={'port': 81})),
         }
 
-    def test_its_folder_has_the_shape_of_the_note(self):
+    def test_the_folder_of_the_example_has_the_files_of_the_founding_note(self):
         home = pathlib.Path(example_v1.__file__).parent
         self.assertEqual(
             {'driver.py', 'template_def.py', 'version.py', 'monitor.py', 'scale.py', 'api.py',
@@ -187,13 +187,13 @@ class Example(unittest.TestCase):
             {one.name for one in home.iterdir()} - {'__pycache__'},
         )  # fmt: skip
 
-    def test_001_23_template_def_py_does_what_a_driver_yaml_does(self):
+    def test_001_23_template_def_py_can_replace_driver_yaml(self):
         for driver_class in IN_TREE:
             self.assertTrue(issubclass(driver_class, NodeClusterDriver))
             self.assertIsInstance(driver_class.ready, WhenActive)
             self.assertTrue(driver_class.open().template_definition.outputs)
 
-    def test_the_script_it_gives_is_a_script_whatever_the_values(self):
+    def test_the_script_of_the_example_is_valid_for_any_value(self):
         nasty = 'it\'s "$(id)"\n'
         of = cluster(parameters={'greeting': nasty, 'port': 8081})
         given = self.driver.bootstrap(context=context(), cluster=of, node=node(name=nasty))
@@ -205,14 +205,14 @@ class Example(unittest.TestCase):
             {'cluster': 'blue', 'node': nasty, 'greeting': nasty}, yaml.safe_load(file.content)
         )
 
-    def test_a_cluster_of_no_nodes_is_refused(self):
+    def test_a_cluster_without_nodes_is_refused(self):
         plan = PlannedChange(kind=OperationKind.CREATE)
         (problem,) = self.driver.validate(
             context=context(), cluster=cluster(group(count=0)), plan=plan
         )
         self.assertEqual('nodegroups', problem.path)
 
-    def test_its_monitor_counts_nodes(self):
+    def test_the_monitor_of_the_example_counts_nodes(self):
         self.assertIn(Cap.MONITOR, self.driver.capabilities)
         readings = Gauge(self.driver.get_monitor(**self.of)).read()
         self.assertEqual({'nodes': 4.0, 'ready': 0.75},
@@ -220,14 +220,14 @@ class Example(unittest.TestCase):
         nothing = Gauge(self.driver.get_monitor(context=context(), cluster=cluster())).read()
         self.assertEqual([0.0, None], [one.value for one in nothing])
 
-    def test_001_22_its_scale_manager_keeps_the_node_with_the_state(self):
+    def test_001_22_the_scale_manager_of_the_example_keeps_the_oldest_node(self):
         scale = self.driver.get_scale_manager(**self.of)
         here = self.nodes[:3]
         self.assertEqual(self.nodes[1:3], scale.victims(group(), here, 2))
         with self.assertRaises(ClusterDriverError):
             scale.victims(group(), here, 3)
 
-    def test_001_5_its_verb_shows_the_pages(self):
+    def test_001_5_the_verb_of_the_example_returns_the_url_of_each_node(self):
         def pages(**given):
             return run_verb(self.driver, 'pages', *self.of.values(), given)
 

@@ -1,4 +1,4 @@
-"""Measuring a cluster costs its reader neither time nor calm."""
+"""Monitors of clusters: errors and late pulls do not affect the caller."""
 
 import threading
 import unittest
@@ -13,7 +13,7 @@ RAM = Metric('ram', 'MiB', 'In use.')
 
 
 class Scripted(Monitor):
-    """Answers what it is told to, or what a function returns."""
+    """Returns the given answer, or the result of the given function."""
 
     metrics = (CPU, RAM)
 
@@ -37,7 +37,7 @@ class Gauges(unittest.TestCase):
             (Reading(CPU, 12.0), Reading(RAM, 3.5)), self.readings({'cpu': 12, 'ram': 3.5, 'x': 1})
         )
 
-    def test_000_13_what_is_not_known_is_a_value_and_the_rest_is_known(self):
+    def test_000_13_an_unknown_metric_has_a_reason_and_the_others_have_values(self):
         for answer in ({'cpu': 1, 'ram': None}, {'cpu': 1}):
             cpu, ram = self.readings(answer)
             self.assertEqual((1.0, ''), (cpu.value, cpu.reason))
@@ -47,14 +47,14 @@ class Gauges(unittest.TestCase):
             self.assertEqual((None, 'the measured value is not a number'), (cpu.value, cpu.reason))
             self.assertEqual(1.0, ram.value)
 
-    def test_000_13_an_error_makes_all_unknown_and_goes_no_further(self):
+    def test_000_13_an_error_makes_all_metrics_unknown_and_is_not_raised(self):
         def fail():
             raise OSError('no route, token=hunter2')
 
         self.assertEqual({'OSError: no route, token=***'}, self.reasons(fail))
         self.assertEqual(1, len(self.reasons(7)), 'an answer that is not a mapping')
 
-    def test_000_13_a_pull_that_is_late_is_left_behind_and_none_is_begun_beside_it(self):
+    def test_000_13_a_late_pull_is_abandoned_and_no_second_pull_starts_beside_it(self):
         clock = VirtualClock()
         begun, readings = [], []
         started, release = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Parameters: typed, bounded, and never quoted."""
+"""Parameters: types, bounds, and messages that show no value."""
 
 import unittest
 
@@ -15,7 +15,7 @@ def parameter(**fields):
 
 
 class Parameters(unittest.TestCase):
-    def test_each_type_takes_its_own_values_and_converts_none(self):
+    def test_each_type_accepts_its_own_values_without_conversion(self):
         takes = {
             'string': ['', 'a', '1'],
             'integer': [0, -1, 10**20],
@@ -31,13 +31,13 @@ class Parameters(unittest.TestCase):
                     found = parameter(type=kind).wrong(value)
                     self.assertEqual(fits, not found, (kind, value, found))
 
-    def test_what_is_wrong_is_told_by_kind_and_not_by_value(self):
+    def test_a_wrong_value_is_reported_by_its_kind_and_not_shown(self):
         self.assertEqual('it must be a whole number, not a string',
                          parameter(type=ParameterType.INTEGER).wrong('hunter2'))  # fmt: skip
         self.assertEqual('it must be a string, not nothing', parameter().wrong(None))
         self.assertEqual('it must be a string, not a float', parameter().wrong(float('nan')))
 
-    def test_bounds_and_choices_hold(self):
+    def test_bounds_and_choices_are_enforced(self):
         port = parameter(type=ParameterType.INTEGER, minimum=1, maximum=9)
         self.assertEqual(
             ['it must be at least 1', '', '', 'it must be at most 9'],
@@ -46,7 +46,7 @@ class Parameters(unittest.TestCase):
         self.assertEqual('it must be one of a, b', parameter(choices=('a', 'b')).wrong('c'))
         self.assertEqual('', parameter(choices=('a', 'b')).wrong('b'))
 
-    def test_a_parameter_that_contradicts_itself_says_where(self):
+    def test_a_contradiction_is_reported_at_its_field(self):
         number = ParameterType.NUMBER
         cases = {
             'name': {'name': 'X y'},
@@ -66,7 +66,7 @@ class Parameters(unittest.TestCase):
 
     @settings(deadline=None)
     @given(st.sampled_from(ParameterType), VALUES, VALUES)
-    def test_any_value_is_judged_without_a_traceback(self, kind, default, value):
+    def test_no_value_raises_an_error(self, kind, default, value):
         one = parameter(type=kind, default=default)
         list(one.contradictions())
         self.assertIsInstance(one.wrong(value), str)

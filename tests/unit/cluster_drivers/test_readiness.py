@@ -1,4 +1,4 @@
-"""How a node is known to do its work, on real sockets."""
+"""Readiness rules of nodes, on real sockets."""
 
 import http.server
 import re
@@ -48,7 +48,7 @@ class Rules(unittest.TestCase):
         self.assertIs(ReadyState.NOT_YET, found.state)
         self.assertRegex(found.reason, reason)
 
-    def test_a_node_is_ready_or_may_come_or_never_will(self):
+    def test_a_node_is_ready_not_ready_or_failed(self):
         never = Readiness.failed('no disk')
         self.assertEqual((ReadyState.FAILED, 'no disk'), (never.state, never.reason))
         self.assertEqual(3, len({READY, Readiness.not_yet('no disk'), never}))
@@ -56,22 +56,22 @@ class Rules(unittest.TestCase):
     def test_a_node_whose_machine_runs_is_ready(self):
         self.assertEqual(READY, WhenActive()(context(), HERE))
 
-    def test_a_console_that_says_so_makes_a_node_ready(self):
+    def test_a_matching_console_log_makes_a_node_ready(self):
         rule = WhenConsole(re.compile('^kiln: done$', re.MULTILINE))
         about = context(console=lambda one: f'boot {one.id}\nkiln: done\n')
         self.assertEqual(READY, rule(about, HERE))
         self.assert_not_yet(rule(context(console=lambda _: 'kiln: do'), HERE), 'kiln: done')
 
-    def test_a_console_that_nobody_shows_is_an_error_that_says_so(self):
+    def test_a_missing_console_log_is_an_error_that_names_the_node(self):
         with self.assertRaisesRegex(ClusterDriverError, 'blue-work-1'):
             WhenConsole(re.compile('x'))(context(), HERE)
 
-    def test_a_port_that_takes_connections_makes_a_node_ready(self):
+    def test_an_open_port_makes_a_node_ready(self):
         self.assertEqual(READY, WhenTcp(self.listen())(context(), HERE))
         port = self.closed_port()
         self.assert_not_yet(WhenTcp(port)(context(), HERE), f'port {port} accepts no connection')
 
-    def test_a_good_answer_makes_a_node_ready(self):
+    def test_a_successful_http_response_makes_a_node_ready(self):
         port = self.serve()
         for status in (200, 204, 301):
             self.assertEqual(READY, WhenHttp(port, f'/{status}')(context(), HERE))
@@ -80,7 +80,7 @@ class Rules(unittest.TestCase):
             self.assert_not_yet(found, f'responds to /{status} with {status}')
         self.assert_not_yet(WhenHttp(self.closed_port())(context(), HERE), 'does not answer')
 
-    def test_a_port_that_is_no_http_is_not_ready(self):
+    def test_a_port_that_does_not_speak_http_is_not_ready(self):
         listener = socket.create_server(('127.0.0.1', 0))
 
         def answer():
@@ -94,12 +94,12 @@ class Rules(unittest.TestCase):
         found = WhenHttp(listener.getsockname()[1])(context(), HERE)
         self.assert_not_yet(found, 'does not answer')
 
-    def test_without_an_address_a_node_is_not_ready_yet(self):
+    def test_a_node_without_an_address_is_not_reached(self):
         for rule in (WhenTcp(1), WhenHttp(1)):
             self.assert_not_yet(rule(context(), node()), 'no address')
 
-    def test_a_look_ends_with_the_deadline_of_the_call(self):
-        # It accepts, and never answers.
+    def test_a_poll_ends_at_the_deadline_of_the_call(self):
+        # The listener accepts connections and never answers.
         rule = WhenHttp(self.listen())
         began = time.monotonic()
         for left in (0.1, *[-1.0] * 10):

@@ -1,4 +1,4 @@
-"""What a driver may say about who goes when a group shrinks, and what it may not."""
+"""Scale managers: the order in which a driver lets nodes of a group be removed."""
 
 import unittest
 
@@ -9,8 +9,8 @@ from tests.unit.cluster_drivers.samples import cluster, context, group, node
 NODES = (node(3), node(1), node(2))
 
 
-class Saying(DefaultScaleManager):
-    """Answers what it is told to."""
+class FixedOrder(DefaultScaleManager):
+    """Returns the given order."""
 
     def __init__(self, answer):
         super().__init__(context(), cluster())
@@ -20,21 +20,21 @@ class Saying(DefaultScaleManager):
         return self.answer
 
 
-class Victims(unittest.TestCase):
-    def test_001_22_by_default_those_go_that_the_groups_rules_name_first(self):
+class Removals(unittest.TestCase):
+    def test_001_22_by_default_nodes_are_removed_in_the_order_of_the_group(self):
         scale = DefaultScaleManager(context(), cluster())
         for number in range(4):
             self.assertEqual(NODES[:number], scale.victims(group(), NODES, number))
 
-    def test_001_22_a_driver_may_change_the_order(self):
-        self.assertEqual(NODES[:0:-1], Saying(NODES[::-1]).victims(group(), NODES, 2))
+    def test_001_22_a_driver_can_change_the_order_of_removal(self):
+        self.assertEqual(NODES[:0:-1], FixedOrder(NODES[::-1]).victims(group(), NODES, 2))
 
-    def test_a_node_that_may_not_go_is_left_out(self):
-        self.assertEqual(NODES[1:2], Saying(NODES[1:2]).victims(group(), NODES, 1))
+    def test_a_node_that_the_driver_leaves_out_is_not_removed(self):
+        self.assertEqual(NODES[1:2], FixedOrder(NODES[1:2]).victims(group(), NODES, 1))
         with self.assertRaisesRegex(ClusterDriverError, 'Cannot remove 2 nodes .*allows 1'):
-            Saying(NODES[1:2]).victims(group(), NODES, 2)
+            FixedOrder(NODES[1:2]).victims(group(), NODES, 2)
 
-    def test_a_node_that_was_not_asked_about_is_not_removed(self):
+    def test_an_order_with_other_or_repeated_nodes_is_refused(self):
         for answer in ([node(4)], [node(1), node(1)], [*NODES, node(4)]):
             with self.assertRaisesRegex(ClusterDriverError, 'outside the choice'):
-                Saying(answer).victims(group(), NODES, 1)
+                FixedOrder(answer).victims(group(), NODES, 1)

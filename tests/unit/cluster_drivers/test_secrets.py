@@ -1,4 +1,4 @@
-"""The store of secrets that needs no service: files nobody else may read."""
+"""File secrets: a store of secrets in files that only their owner can access."""
 
 import pathlib
 import tempfile
@@ -23,26 +23,26 @@ class Files(unittest.TestCase):
         self.assertIsNone(caught.exception.__cause__)
         return str(caught.exception)
 
-    def test_a_secret_is_its_file_without_the_last_line_end(self):
+    def test_a_secret_is_its_file_without_the_last_newline(self):
         self.keep('db', 'pä ss\n\n'.encode())
         self.assertEqual('pä ss\n', self.secrets.get('db'))
         self.keep('db', b'new')
         self.assertEqual('new', self.secrets.get('db'))
 
-    def test_what_others_may_read_is_no_secret(self):
+    def test_a_file_that_others_can_access_is_refused(self):
         for mode in (0o604, 0o640, 0o620, 0o601):
             self.keep('db', b'hunter2', mode)
             found = self.refusal('db')
             self.assertIn('chmod 600', found)
             self.assertNotIn('hunter2', found)
 
-    def test_a_name_that_is_none_is_refused_and_not_shown(self):
+    def test_an_invalid_name_is_refused_and_not_shown(self):
         for name in ('../db', '/etc/passwd', '', '.', 'hunter2!', 'a' * 129, 'a\n', 'a/b', 'a\0'):
             found = self.refusal(name)
             self.assertIn('cannot be the name', found)
             self.assertNotIn('hunter2', found)
 
-    def test_what_cannot_be_read_says_why_and_shows_nothing(self):
+    def test_an_unreadable_secret_is_refused_with_the_reason_and_not_shown(self):
         self.assertIn('does not exist', self.refusal('hunter2'))
         self.assertNotIn('hunter2', self.refusal('hunter2'))
         self.keep('bytes', b'hunter2\xff')

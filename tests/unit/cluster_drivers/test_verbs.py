@@ -1,4 +1,4 @@
-"""Operations that only one driver has."""
+"""Verbs: operations that only one driver has."""
 
 import unittest
 
@@ -28,20 +28,20 @@ class Verbs(unittest.TestCase):
     def run_verb(self, verb, driver_class=Speaker, **given):
         return run_verb(driver_class(), verb, context(), cluster(), given)
 
-    def test_001_5_a_driver_declares_verbs_of_its_own(self):
+    def test_001_5_a_driver_can_declare_its_own_verbs(self):
         self.assertEqual({}, dict(ClusterDriver.verbs))
         self.assertEqual(
             {'cluster': 'blue', 'number': 3, 'colour': 'red'}, self.run_verb('say', number=3)
         )
         self.assertEqual('blue', self.run_verb('say', number=3, colour='blue')['colour'])
 
-    def test_a_verb_that_is_not_there_is_refused_with_those_that_are(self):
+    def test_an_unknown_verb_is_refused_with_the_existing_verbs(self):
         with self.assertRaisesRegex(MissingCapability, "no verb 'tell'. It has: say."):
             self.run_verb('tell')
         with self.assertRaisesRegex(MissingCapability, 'It has: none.'):
             self.run_verb('say', driver_class=ForeignDriver)
 
-    def test_arguments_that_do_not_fit_are_told_before_anything_is_done(self):
+    def test_all_wrong_arguments_of_a_verb_are_refused_at_once(self):
         with self.assertRaises(ClusterDriverError) as caught:
             self.run_verb('say', colour=7, size=1)
         self.assertIn('there is no size; number is missing; colour: it must be a string, not a '

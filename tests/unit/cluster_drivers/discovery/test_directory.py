@@ -1,4 +1,4 @@
-"""A directory with driver.yaml and templates is a driver."""
+"""Drivers that are a directory with driver.yaml and templates, without Python."""
 
 import itertools
 import json
@@ -59,7 +59,7 @@ TEMPLATES = {
 
 
 def marked(text):
-    """Return a text without its marks, and the line and column of each."""
+    """Return a text without its marks (@), and the line and column of each mark."""
     lines = textwrap.dedent(text).split('\n')
     places = []
     for number, line in enumerate(lines, 1):
@@ -91,13 +91,13 @@ class DirectoryCase(unittest.TestCase):
         return [(one.line, one.column) for one in self.problems(manifest, **templates)]
 
 
-class Whole(DirectoryCase):
+class CompleteDriver(DirectoryCase):
     def setUp(self):
         super().setUp()
         self.write(WHOLE)
         self.driver_class = load_directory(self.directory)
 
-    def test_000_9_it_is_a_driver_of_nodes_without_python(self):
+    def test_000_9_a_directory_without_python_is_a_node_driver(self):
         self.assertTrue(issubclass(self.driver_class, NodeClusterDriver))
         self.assertEqual([], list(contract_violations(self.driver_class)))
         self.assertEqual(
@@ -112,7 +112,7 @@ class Whole(DirectoryCase):
         self.assertEqual(WhenHttp(80, '/health'), self.driver_class.ready)
         self.assertFalse(list(self.directory.rglob('*.py')))
 
-    def test_000_9_its_nodes_are_given_what_its_templates_say(self):
+    def test_000_9_user_data_files_and_outputs_come_from_the_templates(self):
         class Secrets:
             def get(self, name):
                 return f'<{name}>'
@@ -133,7 +133,7 @@ class Whole(DirectoryCase):
         self.assertEqual({'urls': ['http://10.0.0.1:8080/']}, report.outputs)
         self.assertIsNone(report.progress)
 
-    def test_what_the_cluster_gives_is_judged_before_anything_is_built(self):
+    def test_parameter_values_are_validated_if_the_plan_adds_nodes(self):
         of = cluster(group('a'), group('b'), parameters={'port': 0, 'prot': 1})
         groups = tuple(PlannedGroup(name=name, added=(Place(),)) for name in 'ab')
         plan = PlannedChange(kind=OperationKind.CREATE, groups=groups)
@@ -160,7 +160,7 @@ class Whole(DirectoryCase):
         with self.assertRaises(InvalidClusterDriver):
             self.driver_class.open(overrides=overrides)
 
-    def test_the_schema_for_editors_takes_it_and_refuses_what_is_wrong(self):
+    def test_the_json_schema_accepts_valid_files_and_refuses_mistakes(self):
         schema = DRIVER.schema()
         jsonschema.Draft202012Validator.check_schema(schema)
         validator = jsonschema.Draft202012Validator(schema)
@@ -171,15 +171,15 @@ class Whole(DirectoryCase):
                       {'files': {'/a': {}}}, {'provides': [['vm']]}):  # fmt: skip
             self.assertTrue(list(validator.iter_errors(whole | wrong)), wrong)
 
-    def test_what_is_read_can_be_written(self):
+    def test_a_declared_driver_can_be_written_and_read_again(self):
         written = DRIVER.write(self.driver_class.declared)
         self.assertEqual('0600', written['files']['/etc/web.key']['mode'])
         self.write(json.dumps(written | {'provides': [list(x) for x in written['provides']]}))
         self.assertEqual(self.driver_class.declared, load_directory(self.directory).declared)
 
 
-class Shapes(DirectoryCase):
-    def test_001_1_a_directory_of_the_shape_is_a_driver_wherever_it_is(self):
+class Layouts(DirectoryCase):
+    def test_001_1_a_driver_directory_can_be_at_any_path(self):
         for name in ('one_v1', 'two_v1'):
             place = self.directory.parent / 'anywhere' / name
             shutil.copytree(NODES_V1, place, ignore=shutil.ignore_patterns('__*'))
@@ -187,17 +187,17 @@ class Shapes(DirectoryCase):
             (place / MANIFEST).write_text(manifest)
             self.assertEqual(name, load_directory(place).name)
 
-    def test_001_1_a_relative_path_names_the_same_driver(self):
+    def test_001_1_a_path_with_dots_names_the_same_driver(self):
         self.write(WHOLE)
         found = load_directory(self.directory / '..' / self.name / '.')
         self.assertEqual('web_v1', found.name)
 
-    def test_001_6_a_base_stands_for_driver_py(self):
+    def test_001_6_a_base_replaces_driver_py_and_is_nodes_by_default(self):
         for base in ('', 'base: nodes\n'):
             self.write(f'name: web_v1\nversion: 1.0.0\n{base}provides: [[vm, x, web]]\n')
             self.assertTrue(issubclass(load_directory(self.directory), NodeClusterDriver))
 
-    def test_001_4_templates_are_needed_by_who_names_some(self):
+    def test_001_4_templates_are_required_only_if_driver_yaml_names_them(self):
         bare = 'name: web_v1\nversion: 1.0.0\nprovides: [[vm, x, web]]\n'
         shutil.rmtree(self.directory / 'templates')
         (self.directory / MANIFEST).write_text(bare)
@@ -206,24 +206,24 @@ class Shapes(DirectoryCase):
         with self.assertRaisesRegex(InvalidClusterDriver, "there is no 'start.sh' in templates"):
             load_directory(self.directory)
 
-    def test_001_23_mappings_in_yaml_take_the_place_of_template_def_py(self):
+    def test_001_23_mappings_in_yaml_replace_template_def_py(self):
         self.write(WHOLE)
         definition = load_directory(self.directory).open().template_definition
         self.assertEqual(['port', 'mode', 'key', 'host'], list(definition.parameters))
         self.assertEqual(['/etc/web.conf', '/etc/web.key'], list(definition.files))
         self.assertEqual(['urls'], list(definition.outputs))
 
-    def test_001_19_what_a_cluster_runs_is_any_word(self):
+    def test_001_19_a_coe_can_have_any_name(self):
         for coe in ('kubernetes', 'my own', 'Ω', 'nodes'):
             self.write(WHOLE.replace('coe: web', f'coe: {coe}'))
             self.assertEqual(coe, load_directory(self.directory).provides[1].coe)
 
-    def test_b5_the_driver_in_tree_is_a_page(self):
+    def test_b5_the_in_tree_driver_has_at_most_30_lines_and_one_template(self):
         lines = (NODES_V1 / MANIFEST).read_text().splitlines()
         self.assertLessEqual(len(lines), 30)
         self.assertEqual(1, len(list((NODES_V1 / 'templates').iterdir())))
 
-    def test_each_way_to_be_ready_can_be_written(self):
+    def test_each_readiness_rule_can_be_written_in_yaml(self):
         rules = {
             'active': WhenActive(),
             '{tcp: 22}': WhenTcp(22),
@@ -232,14 +232,14 @@ class Shapes(DirectoryCase):
             "{console: '^done: .*$'}": WhenConsole(re.compile('^done: .*$')),
         }
         for text, rule in rules.items():
-            # As an author writes it, and as kiln does.
+            # As an author writes the rule, and as kiln writes it.
             for written in (text, json.dumps(DRIVER.fields['ready'].kind.write(rule))):
                 self.write(WHOLE.replace('{http: 80, path: /health}', written))
                 self.assertEqual(rule, load_directory(self.directory).ready)
 
 
-class Mistaken(DirectoryCase):
-    def test_every_mistake_is_told_at_once_with_line_and_column(self):
+class Mistakes(DirectoryCase):
+    def test_all_mistakes_are_reported_at_once_with_line_and_column(self):
         manifest, places = marked(
             """\
             name: @other_v1
@@ -271,14 +271,14 @@ class Mistaken(DirectoryCase):
         )
         self.assertEqual(places, self.places(manifest))
 
-    def test_each_problem_names_the_file_and_says_what_would_be_right(self):
+    def test_a_problem_names_the_file_and_what_to_write(self):
         (problem,) = self.problems(WHOLE.replace('beta: true', 'beta: maybe'))
         self.assertEqual(
             f"{self.directory / MANIFEST}:3:7: beta: 'maybe' is text; write true or false",
             str(problem),
         )
 
-    def test_mistakes_in_templates_are_told_with_their_own_lines(self):
+    def test_mistakes_in_templates_are_reported_at_lines_of_the_template(self):
         found = self.problems(
             WHOLE,
             **{'start.sh': '#!/bin/sh\nA="{{ host | shell }}"\n{{ prot }}', 'web.conf': '{{ mode'},
@@ -288,20 +288,20 @@ class Mistaken(DirectoryCase):
                 ('start.sh', 2, 4),
                 ('start.sh', 3, 1),
                 ('web.conf', 1, 1),
-                # Its placeholder is broken, so nothing uses it.
+                # The placeholder of this parameter is broken, so no template uses it.
                 ('driver.yaml', 10, 3),
             },
             {(pathlib.Path(one.file).name, one.line, one.column) for one in found},
         )
 
-    def test_a_parameter_that_no_template_uses_is_told_at_its_key(self):
+    def test_an_unused_parameter_is_reported_at_its_key(self):
         (problem,) = self.problems(WHOLE, **{'web.conf': ''})
         self.assertEqual(
             (10, 3, "parameter 'mode' is in no template"),
             (problem.line, problem.column, problem.message),
         )
 
-    def test_each_way_to_be_ready_can_be_wrong(self):
+    def test_each_wrong_readiness_rule_is_reported_at_its_line(self):
         wrong = (
             'soon', '{tcp: 0}', '{tcp: 22, http: 80}', '{http: 80, path: x}', '{http: x}',
             '{path: /x}', '{}', '[]', '3', "{console: '*'}", '{console: 3}', '~',
@@ -311,14 +311,14 @@ class Mistaken(DirectoryCase):
                 (found,) = self.places(WHOLE.replace('{http: 80, path: /health}', text))
                 self.assertEqual(19, found[0])
 
-    def test_what_it_provides_is_three_words(self):
+    def test_each_wrong_value_of_provides_is_reported_at_its_line(self):
         for text in ('[]', '3', '[vm]', '[[vm, x]]', '[[vm, x, 3]]', '[{os: x, coe: y}]',
                      "[{server_type: vm, os: x, coe: ''}]"):  # fmt: skip
             with self.subTest(text):
                 (found,) = self.places(f'name: web_v1\nversion: 1.0.0\nprovides: {text}\n')
                 self.assertEqual(3, found[0])
 
-    def test_a_file_that_is_no_driver_at_all_says_so(self):
+    def test_a_file_that_is_not_a_driver_is_reported_with_line_and_reason(self):
         for manifest, message in (
             ('', 'the file is empty'),
             ('- a', 'this is a list'),
@@ -331,12 +331,12 @@ class Mistaken(DirectoryCase):
                 self.assertTrue(any(message in one.message for one in found), found)
                 self.assertTrue(all(one.line for one in found))
 
-    def test_a_directory_without_the_file_says_so(self):
+    def test_a_directory_without_driver_yaml_is_reported(self):
         for place in (self.directory, self.directory / 'absent'):
             with self.assertRaisesRegex(InvalidClusterDriver, 'No such file'):
                 load_directory(place)
 
-    def test_a_secret_default_is_not_repeated(self):
+    def test_the_refused_default_of_a_secret_is_not_shown(self):
         (problem,) = self.problems(
             WHOLE.replace('{secret: true}', '{secret: true, default: hunter2}')
         )
@@ -379,12 +379,12 @@ class Fuzz(DirectoryCase):
 
     @settings(deadline=None, max_examples=examples(60))
     @given(st.dictionaries(st.sampled_from(list(DRIVER.fields)), TREES, max_size=8))
-    def test_no_value_of_any_key_gives_a_traceback(self, values):
+    def test_no_value_of_a_key_raises_an_untyped_error(self, values):
         lines = {'name': 'web_v1', 'version': '1.0.0', 'provides': '[[a, b, c]]'} | values
         self.load('\n'.join(f'{key}: {value}' for key, value in lines.items()).encode())
 
     @settings(deadline=None, max_examples=examples(60))
     @given(st.integers(0, len(WHOLE)), st.integers(0, 30), st.binary(max_size=6))
-    def test_no_damage_to_a_good_file_gives_a_traceback(self, at, length, junk):
+    def test_no_damaged_file_raises_an_untyped_error(self, at, length, junk):
         whole = WHOLE.encode()
         self.load(whole[:at] + junk + whole[at + length :])

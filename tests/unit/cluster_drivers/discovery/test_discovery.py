@@ -1,4 +1,4 @@
-"""Drivers are found in packages and in directories, and none gets in another's way."""
+"""Discovery of drivers in packages and directories, with broken ones among them."""
 
 from kiln.cluster_drivers.records import ClusterType, DriverState
 from kiln.cluster_drivers.selection.matching import in_order
@@ -15,7 +15,7 @@ def broken(record):
 
 
 class Places(Installed):
-    def test_001_15_packages_and_directories_are_both_listed_with_their_origin(self):
+    def test_001_15_packages_and_directories_are_listed_with_their_origin(self):
         self.package('acme-kiln', 'acme_v1')
         folder = self.directory('page_v1')
         self.assertEqual(
@@ -23,7 +23,7 @@ class Places(Installed):
             {record.name: record.origin for record in self.found()},
         )
 
-    def test_001_16_a_directory_later_on_the_path_shadows_none_in_silence(self):
+    def test_001_16_a_later_directory_does_not_silently_shadow_an_earlier_one(self):
         first, second = (self.directory('same_v1', place) for place in ('usr', 'etc'))
         records = self.found()
         self.assertEqual([DriverState.CONFLICT] * 2, [record.state for record in records])
@@ -33,31 +33,31 @@ class Places(Installed):
             records[0].reason,
         )
 
-    def test_001_16_a_place_that_is_not_there_or_listed_twice_does_no_harm(self):
+    def test_001_16_missing_and_repeated_directories_of_the_path_are_harmless(self):
         self.directory('page_v1')
         (self.root / 'link').symlink_to(self.root / 'usr')
         self.assertIs(DriverState.ACTIVE, self.one('usr', 'nowhere', 'usr', 'link').state)
 
-    def test_001_16_a_place_that_cannot_be_read_is_logged_and_passed_over(self):
+    def test_001_16_an_unreadable_entry_of_the_path_is_logged_and_skipped(self):
         self.directory('page_v1')
         (self.root / 'file').write_text('')
         with self.assertLogs('kiln.cluster_drivers.discovery.discovery', 'WARNING') as logs:
             self.assertEqual('page_v1', self.one('file', 'usr').name)
         self.assertIn('Not a directory', logs.output[0])
 
-    def test_what_is_hidden_is_no_driver(self):
+    def test_hidden_folders_and_plain_files_are_not_drivers(self):
         for name in ('.git', '__pycache__'):
             (self.root / 'usr' / name).mkdir(parents=True)
         (self.root / 'usr' / 'README').write_text('')
         self.assertEqual([], self.found())
 
-    def test_a_driver_installed_meanwhile_is_seen_by_the_next_look(self):
+    def test_a_newly_installed_driver_is_found_by_the_next_search(self):
         self.assertEqual([], self.found())
         self.directory('page_v1')
         self.package('acme-kiln', 'acme_v1')
         self.assertEqual(['acme_v1', 'page_v1'], [record.name for record in self.found()])
 
-    def test_two_packages_may_have_two_versions_of_a_driver(self):
+    def test_two_packages_can_provide_two_versions_of_a_driver(self):
         self.package('old-kiln', 'k8s_v1', version='1.0.0')
         self.package('new-kiln', 'k8s_v1', version='1.1.0')
         records = self.found()
@@ -66,7 +66,7 @@ class Places(Installed):
 
 
 class Names(Installed):
-    def test_001_2_the_name_is_that_of_the_directory_and_of_the_entry_point(self):
+    def test_001_2_a_driver_must_be_named_like_its_directory_or_entry_point(self):
         yaml, version, package = (
             self.directory('page_v1', driver_yaml='name: other_v1\nversion: 1.0.0\n'
                            'provides: [[vm, ubuntu, swarm]]\n'),
@@ -82,7 +82,7 @@ class Names(Installed):
                 )
         self.assertEqual(3, len(self.found()), (yaml, version, package))
 
-    def test_001_2_a_directory_need_not_repeat_its_name(self):
+    def test_001_2_driver_yaml_can_omit_the_name_of_its_directory(self):
         text = 'version: 1.0.0\nprovides: [[vm, ubuntu, swarm]]\n'
         self.directory('page_v1', driver_yaml=text)
         self.assertEqual(DriverState.ACTIVE, self.one().state)
@@ -91,7 +91,7 @@ class Names(Installed):
 
 
 class Manifests(Installed):
-    def test_001_9_driver_yaml_says_all_without_any_python(self):
+    def test_001_9_driver_yaml_declares_a_driver_without_python(self):
         self.directory('page_v1', version='1.2.3', driver_yaml=YAML + '    beta: true\n')
         record = self.one(enabled_beta_drivers=('page_v1',))
         self.assertEqual(('page_v1', '1.2.3', True), (record.name, record.version, record.beta))
@@ -122,11 +122,11 @@ class Manifests(Installed):
             [broken(record) for record in self.found()],
         )
 
-    def test_001_9_a_page_that_leaves_too_much_open_is_told_what(self):
+    def test_001_9_an_incomplete_driver_yaml_is_reported_with_the_missing_keys(self):
         self.directory('page_v1', driver_yaml='base: nodes\n')
         self.assertEqual('it does not declare its version and provides', broken(self.one()))
 
-    def test_000_2_what_is_provided_may_be_written_as_tuples_or_dicts(self):
+    def test_000_2_provides_can_be_written_as_tuples_or_dicts(self):
         for number, provides in enumerate(
             (
                 "[('vm', 'ubuntu', 'swarm'), ('bm', '*', 'swarm')]",
@@ -141,7 +141,7 @@ class Manifests(Installed):
         )
         self.assertEqual([expected] * 2, [record.provides for record in self.found()])
 
-    def test_000_2_a_property_is_read_without_making_a_driver(self):
+    def test_000_2_provides_as_a_property_is_read_without_an_instance(self):
         source = """
             class Driver:
                 version = '1.0.0'
@@ -156,7 +156,7 @@ class Manifests(Installed):
         self.package('acme', 'acme_v1', source)
         self.assertEqual((ClusterType('vm', 'ubuntu', 'kubernetes'),), self.one().provides)
 
-    def test_a_package_may_be_a_drivers_folder_without_python(self):
+    def test_a_package_can_be_a_driver_folder_without_python(self):
         folder = self.site / 'kiln_test_pages' / 'page_v1'
         folder.mkdir(parents=True)
         (folder / 'driver.yaml').write_text('version: 1.0.0\nprovides: [[vm, ubuntu, swarm]]\n')
@@ -166,14 +166,14 @@ class Manifests(Installed):
         loaded = self.discover().load(record)
         self.assertEqual((None, folder), (loaded.driver_class, loaded.folder))
 
-    def test_001_2_such_a_package_is_called_like_its_folder(self):
+    def test_001_2_the_entry_point_of_a_folder_must_have_the_name_of_the_folder(self):
         folder = self.site / 'kiln_test_other' / 'page_v1'
         folder.mkdir(parents=True)
         (folder / 'driver.yaml').write_text('version: 1.0.0\nprovides: [[vm, ubuntu, swarm]]\n')
         self.entry('acme', 'leaf_v1', 'kiln_test_other.page_v1')
         self.assertIn('kiln_test_other.page_v1, not leaf_v1', broken(self.one()))
 
-    def test_the_version_of_a_package_is_not_taken_for_that_of_its_driver(self):
+    def test_the_version_of_a_package_is_not_the_version_of_its_driver(self):
         folder = self.site / 'kiln_test_scm'
         folder.mkdir()
         (folder / '__init__.py').write_text('')
@@ -185,18 +185,18 @@ class Manifests(Installed):
         self.assertEqual(('1.0.0', ''), (self.one().version, self.one().reason))
 
 
-class AsInMagnum(Installed):
+class MagnumFindings(Installed):
     def choose(self, records, **asked):
         return resolve(Request(coe='kubernetes', **asked), image=UBUNTU, records=records).pin.name
 
-    def test_magnum_1_v_no_driver_is_made_to_see_what_it_provides(self):
-        # The constructor of this one raises, for want of a file.
+    def test_magnum_1_v_provides_is_read_without_an_instance(self):
+        # The constructor of this driver raises, because a file is missing.
         self.package('acme', 'acme_v1')
         record = self.one()
         self.assertIs(DriverState.ACTIVE, record.state)
         self.assertEqual('acme_v1', self.choose([record]))
 
-    def test_magnum_1_v_a_driver_that_cannot_be_imported_harms_no_other(self):
+    def test_magnum_1_v_a_driver_that_cannot_be_loaded_does_not_affect_others(self):
         self.package('good', 'good_v1')
         for number, source in enumerate((
             'import no_such_library',
@@ -240,20 +240,20 @@ class AsInMagnum(Installed):
         with self.assertRaisesRegex(ClusterDriverUnusable, 'no_such_library'):
             self.choose(records, driver='bad_v0')
 
-    def test_magnum_1_i_two_packages_with_one_tuple_are_told_apart_by_nobody_but_the_user(self):
+    def test_magnum_1_i_only_the_user_chooses_between_two_packages_with_one_tuple(self):
         self.package('b-kiln', 'b_v1')
         self.package('a-kiln', 'a_v1')
         with self.assertRaisesRegex(AmbiguousClusterDriver, 'package a-kiln .*package b-kiln'):
             self.choose(self.found())
         self.assertEqual('b_v1', self.choose(self.found(), driver='b_v1'))
 
-    def test_no_secret_of_a_driver_gets_into_the_list(self):
+    def test_a_secret_in_the_error_of_a_driver_is_not_in_its_record(self):
         self.package('acme', 'acme_v1', "raise ValueError('password=hunter2')")
         self.assertNotIn('hunter2', self.one().reason)
 
 
 class Order(Installed):
-    def test_records_come_by_name_and_version(self):
+    def test_records_are_sorted_by_name_and_version(self):
         self.package('z', 'b_v1', version='1.10.0')
         self.package('y', 'b_v1', version='1.9.0')
         self.directory('a_v1')

@@ -1,4 +1,4 @@
-"""Which drivers are in use is for the operator to say, and holds on every path."""
+"""Activation of drivers: the options that enable, disable and choose drivers."""
 
 import unittest
 
@@ -17,8 +17,8 @@ def states(records, **wanted):
     return [record.state.value for record in activated(records, DiscoverySettings(**wanted))]
 
 
-class Activating(unittest.TestCase):
-    def test_001_25_the_operator_chooses_which_drivers_are_in_use(self):
+class Activation(unittest.TestCase):
+    def test_001_25_options_choose_which_drivers_are_active(self):
         for wanted, expected in (
             ({}, ['active', 'active']),
             ({'disabled_drivers': (HEAT.name,)}, ['disabled', 'active']),
@@ -31,24 +31,24 @@ class Activating(unittest.TestCase):
             with self.subTest(wanted):
                 self.assertEqual(expected, states([HEAT, HELM], **wanted))
 
-    def test_001_25_a_disabled_driver_says_which_option_did_it(self):
+    def test_001_25_the_reason_of_a_disabled_driver_names_the_option(self):
         for option, names in (('disabled_drivers', (HEAT.name,)), ('enabled_drivers', ('x',))):
             (record,) = activated([HEAT], DiscoverySettings(**{option: names}))
             self.assertIn(option, record.reason)
 
-    def test_a_beta_driver_waits_until_it_is_enabled(self):
+    def test_a_beta_driver_is_inactive_until_it_is_enabled(self):
         beta = driver('next_v1', UBUNTU, beta=True)
         self.assertEqual(['beta'], states([beta]))
         self.assertEqual(['active'], states([beta], enabled_beta_drivers=('next_v1',)))
         both = {'enabled_beta_drivers': ('next_v1',), 'disabled_drivers': ('next_v1',)}
         self.assertEqual(['disabled'], states([beta], **both))
 
-    def test_a_broken_driver_stays_broken_unless_nobody_wants_it(self):
+    def test_a_broken_driver_stays_broken_unless_it_is_disabled(self):
         broken = driver('bad_v1', state='broken', reason='ImportError: no openstack')
         self.assertEqual(['broken'], states([broken], enabled_beta_drivers=('bad_v1',)))
         self.assertEqual(['disabled'], states([broken], disabled_drivers=('bad_v1',)))
 
-    def test_names_of_drivers_that_are_not_installed_are_told(self):
+    def test_options_that_name_missing_drivers_are_reported(self):
         wanted = DiscoverySettings(
             enabled_drivers=(HEAT.name, 'a_v1'),
             disabled_drivers=('b_v1',),
@@ -60,18 +60,18 @@ class Activating(unittest.TestCase):
         )
 
 
-class Twice(unittest.TestCase):
+class DuplicateDrivers(unittest.TestCase):
     def setUp(self):
         self.package = driver('k8s_v1', UBUNTU, origin='package acme-kiln 0.3')
         self.folder = driver('k8s_v1', UBUNTU, origin='directory /etc/kiln/drivers/k8s_v1')
         self.other = driver('k8s_v1', UBUNTU, origin='package rival 1', version='2.0.0')
 
-    def test_neither_is_used_until_one_is_named(self):
+    def test_neither_of_two_drivers_with_one_name_is_used_until_one_is_chosen(self):
         self.assertEqual(
             ['conflict', 'conflict', 'active'], states([self.package, self.folder, self.other])
         )
 
-    def test_driver_origin_names_a_package_or_a_directory(self):
+    def test_driver_origin_chooses_a_package_or_a_directory(self):
         for origin, expected in (
             ('acme-kiln', ['active', 'disabled']),
             ('acme-kiln 0.3', ['active', 'disabled']),
@@ -85,22 +85,22 @@ class Twice(unittest.TestCase):
                 found = states([self.package, self.folder], driver_origin={'k8s_v1': origin})
                 self.assertEqual(expected, found)
 
-    def test_the_other_one_says_which_was_named(self):
+    def test_the_reason_of_the_other_driver_names_the_chosen_origin(self):
         wanted = DiscoverySettings(driver_origin={'k8s_v1': 'acme-kiln'})
         records = activated([self.package, self.folder], wanted)
         self.assertEqual('driver_origin names package acme-kiln 0.3', records[1].reason)
 
-    def test_a_broken_twin_is_no_rival(self):
+    def test_a_broken_duplicate_is_not_a_conflict(self):
         broken = driver('k8s_v1', state='broken', reason='x', origin='package rival 1')
         self.assertEqual(['active', 'broken'], states([self.package, broken]))
 
-    def test_three_are_told_to_be_three(self):
+    def test_a_driver_provided_three_times_is_reported_with_the_number(self):
         third = driver('k8s_v1', UBUNTU, origin='package third 1')
         records = activated([self.package, self.folder, third], DiscoverySettings())
         self.assertIn('is provided 3 times: directory /etc', records[0].reason)
         self.assertIn('All are out of use', records[0].reason)
 
-    def test_of_two_betas_the_named_one_still_has_to_be_enabled(self):
+    def test_a_chosen_beta_driver_still_has_to_be_enabled(self):
         betas = [driver('k8s_v1', UBUNTU, origin=f'package {name} 1', beta=True) for name in 'ab']
         self.assertEqual(['beta', 'disabled'], states(betas, driver_origin={'k8s_v1': 'a'}))
 
@@ -112,7 +112,7 @@ class Options(Installed):
         conf = kiln_conf.load([str(file)], environment={})
         return kiln_conf.register(conf, clusters.GROUP, clusters.DRIVER_OPTS)
 
-    def test_by_default_two_places_are_searched_and_all_is_enabled(self):
+    def test_defaults_search_two_directories_and_enable_all_drivers(self):
         settings = DiscoverySettings.from_options(self.values())
         self.assertEqual(
             ['/usr/share/kiln/drivers', '/etc/kiln/drivers'], list(map(str, settings.driver_path))
@@ -120,7 +120,7 @@ class Options(Installed):
         self.assertEqual(DiscoverySettings(driver_path=settings.driver_path), settings)
         self.assertEqual([], preferences_of(self.values()))
 
-    def test_the_options_say_what_is_in_use_and_what_is_preferred(self):
+    def test_options_set_the_active_and_the_preferred_drivers(self):
         folder = self.directory('page_v1')
         self.directory('beta_v1', driver_yaml='version: 1.0.0\nbeta: true\n'
                        'provides: [[vm, ubuntu, swarm]]\n')  # fmt: skip
@@ -149,6 +149,6 @@ class Options(Installed):
         self.assertEqual([('a_v1', 'b_v1'), ('c_v1',)], [line.drivers for line in stated])
         self.assertEqual(Preference.default('d_v1'), default)
 
-    def test_a_preference_that_cannot_be_read_is_an_error_of_the_configuration(self):
+    def test_an_unreadable_preference_is_a_configuration_error(self):
         with self.assertRaisesRegex(ConfigurationError, 'driver_preference "a_v1"'):
             preferences_of(self.values('driver_preference = a_v1\n'))

@@ -1,4 +1,4 @@
-"""A driver is loaded for a new cluster, or for one that has it already."""
+"""Loading of drivers for new and for existing clusters, and their digests."""
 
 import dataclasses
 import inspect
@@ -27,14 +27,14 @@ class Loading(Installed):
         (record,) = self.found(**activation)
         return catalogue.load(record)
 
-    def test_a_package_gives_a_class_and_no_object(self):
+    def test_a_package_loads_a_class_and_no_instance(self):
         module = self.package('acme', 'acme_v1')
         loaded = self.load()
         self.assertTrue(inspect.isclass(loaded.driver_class))
         self.assertEqual(module, loaded.driver_class.__module__)
         self.assertIsNone(loaded.folder)
 
-    def test_folders_are_told_of_all_that_have_one_be_they_usable_or_not(self):
+    def test_each_driver_with_a_folder_is_listed_with_it_even_if_broken(self):
         self.package('acme', 'acme_v1')
         self.entry('lost', 'lost_v1', 'kiln_test_nowhere:Driver')
         folder = self.directory('broken_v1', driver_py='raise RuntimeError\n', version_py=VERSION)
@@ -43,7 +43,7 @@ class Loading(Installed):
         self.assertIn('example_v1', found)
         self.assertFalse({'acme_v1', 'lost_v1'} & set(found))
 
-    def test_a_package_with_a_folder_gives_both(self):
+    def test_a_package_with_a_folder_loads_class_and_folder(self):
         folder = self.site / 'kiln_test_folder' / 'code_v1'
         folder.mkdir(parents=True)
         (folder / 'version.py').write_text("version = '1.0.0'\ndriver = 'code_v1'\n")
@@ -55,28 +55,28 @@ class Loading(Installed):
         self.assertEqual('kiln_test_folder.code_v1.driver', loaded.driver_class.__module__)
         self.assertEqual(folder, loaded.folder)
 
-    def test_001_1_a_directory_gives_its_class_whose_modules_know_each_other(self):
+    def test_001_1_a_directory_loads_a_class_whose_modules_import_each_other(self):
         folder = self.directory('code_v1', **NEIGHBOURS)
         loaded = self.load()
         self.assertEqual('template of 1.0.0', loaded.driver_class.words)
         self.assertEqual(folder, loaded.folder)
         self.assertIs(loaded.driver_class, self.load().driver_class)
 
-    def test_a_directory_may_have_an_init(self):
+    def test_a_directory_can_have_an_init_module(self):
         self.directory('code_v1', **NEIGHBOURS, __init___py='from .driver import Driver\n')
         self.assertEqual('template of 1.0.0', self.load().driver_class.words)
 
-    def test_an_init_that_fails_breaks_its_own_driver_alone(self):
+    def test_a_failing_init_breaks_its_driver_in_each_search(self):
         self.directory('code_v1', **NEIGHBOURS, __init___py="raise ValueError('no')\n")
         for _ in range(2):
             self.assertEqual('ValueError: no', self.one().reason)
 
-    def test_001_6_a_directory_without_python_gives_itself(self):
+    def test_001_6_a_directory_without_python_loads_only_its_folder(self):
         folder = self.directory('page_v1')
         loaded = self.load()
         self.assertEqual((None, folder), (loaded.driver_class, loaded.folder))
 
-    def test_001_11_versions_side_by_side_each_have_their_own_modules(self):
+    def test_001_11_each_version_of_a_driver_has_its_own_modules(self):
         self.directory('code_v1', 'usr', **NEIGHBOURS)
         self.directory('code_v1', 'etc', version='1.1.0', **NEIGHBOURS)
         catalogue = self.discover()
@@ -85,23 +85,23 @@ class Loading(Installed):
             [catalogue.load_pinned(pin_of(one)).driver_class.words for one in self.found()],
         )
 
-    def test_what_was_changed_is_imported_anew_by_the_next_look(self):
+    def test_changed_modules_are_imported_again_after_the_next_search(self):
         folder = self.directory('code_v1', **NEIGHBOURS)
         self.load()
         (folder / 'template_def.py').write_text("WORDS = 'quite another template'\n")
         self.assertEqual('quite another template', self.load().driver_class.words)
 
-    def test_a_directory_whose_driver_has_no_class_is_broken(self):
+    def test_a_directory_without_a_driver_class_is_broken(self):
         self.directory('code_v1', version_py=VERSION, driver_py='other = 1\n')
         self.assertIn('no class Driver', self.one().reason)
 
-    def test_a_driver_out_of_use_is_not_loaded_for_new_clusters(self):
+    def test_a_disabled_driver_is_not_loaded_for_new_clusters(self):
         self.directory('page_v1')
         with self.assertRaisesRegex(ClusterDriverUnusable, 'disabled_drivers'):
             self.load(disabled_drivers=('page_v1',))
 
-    def test_code_that_fails_only_when_it_is_loaded_is_told_then(self):
-        # Its page says all, so that looking for drivers does not import it.
+    def test_code_that_fails_only_at_loading_is_reported_at_loading(self):
+        # Its driver.yaml is complete, so that a search for drivers does not import it.
         self.directory(
             'page_v1',
             driver_yaml='version: 1.0.0\nprovides: [[vm, ubuntu, swarm]]\n',
@@ -121,30 +121,30 @@ class Pinned(Installed):
     def load(self, **activation):
         return self.discover(**activation).load_pinned(self.pin)
 
-    def test_001_11_a_cluster_keeps_its_driver_though_it_is_disabled(self):
+    def test_001_11_an_existing_cluster_keeps_its_disabled_driver(self):
         loaded = self.load(disabled_drivers=('code_v1',))
         self.assertEqual('code_v1', loaded.driver_class.name)
 
-    def test_001_25_disabled_hard_keeps_it_from_old_clusters_too(self):
+    def test_001_25_disabled_hard_refuses_a_disabled_driver_to_existing_clusters(self):
         with self.assertRaisesRegex(ClusterDriverUnusable, 'disabled_hard'):
             self.load(disabled_drivers=('code_v1',), disabled_hard=True)
         self.assertEqual('code_v1', self.load(disabled_hard=True).record.name)
 
-    def test_001_13_a_change_without_a_new_version_is_used_and_logged(self):
+    def test_001_13_a_driver_changed_without_a_new_version_is_used_and_logged(self):
         (self.folder / 'driver.py').write_text('class Driver:\n    name, provides = "code_v1", '
                                                '[("vm", "ubuntu", "swarm")]\n')  # fmt: skip
         with self.assertLogs('kiln.cluster_drivers.discovery.discovery', 'WARNING') as logs:
             self.load()
         self.assertIn('has changed without a new version', logs.output[0])
 
-    def test_a_version_that_is_gone_is_an_error(self):
+    def test_a_missing_version_is_an_error_that_lists_the_installed_versions(self):
         (self.folder / 'version.py').write_text("version = '1.0.1'\ndriver = 'code_v1'\n")
         with self.assertRaisesRegex(
             ClusterDriverUnknown, 'code_v1 1.0.0 .* Installed versions of code_v1: 1.0.1'
         ):
             self.load()
 
-    def test_a_broken_one_is_an_error(self):
+    def test_a_broken_driver_is_an_error(self):
         (self.folder / 'version.py').write_text("version = 'next'\ndriver = 'code_v1'\n")
         with self.assertRaisesRegex(ClusterDriverUnusable, "failed to load: its version 'next'"):
             self.load()
@@ -154,7 +154,7 @@ class Digests(Installed):
     def digest(self):
         return self.one().digest
 
-    def test_001_13_it_changes_with_every_name_and_content(self):
+    def test_001_13_a_digest_changes_with_each_file_name_and_content(self):
         folder = self.directory('page_v1')
         (folder / 'templates').mkdir()
         seen = {self.digest()}
@@ -169,7 +169,7 @@ class Digests(Installed):
             seen.add(self.digest())
             self.assertEqual(number, len(seen))
 
-    def test_it_does_not_change_with_what_is_no_part_of_the_driver(self):
+    def test_a_digest_ignores_files_that_are_not_part_of_the_driver(self):
         folder = self.directory('page_v1')
         before = self.digest()
         for name in ('image/disk.img', '__pycache__/driver.pyc', '.git/HEAD', '.driver.yaml.swp'):
@@ -180,7 +180,7 @@ class Digests(Installed):
         (folder / 'templates' / 'image' / 'x').write_text('x')
         self.assertNotEqual(before, self.digest())
 
-    def test_it_follows_links_and_none_for_ever(self):
+    def test_a_digest_follows_links_but_not_in_a_circle(self):
         folder = self.directory('page_v1')
         before = self.digest()
         shared = self.root / 'shared'
@@ -191,12 +191,12 @@ class Digests(Installed):
         (shared / 'user_data').write_text('x')
         self.assertNotEqual(before, self.digest())
 
-    def test_it_is_the_same_wherever_the_driver_is(self):
+    def test_a_digest_does_not_depend_on_the_path_of_the_driver(self):
         self.directory('page_v1', 'usr')
         self.directory('page_v1', 'etc')
         self.assertEqual(1, len({record.digest for record in self.found()}))
 
-    def test_of_a_module_alone_it_is_the_modules(self):
+    def test_the_digest_of_a_single_module_covers_only_that_module(self):
         module = self.package('acme', 'acme_v1')
         before = self.digest()
         (self.site / 'unrelated.py').write_text('')
@@ -206,7 +206,7 @@ class Digests(Installed):
         self.assertNotEqual(before, self.digest())
         self.assertRegex(before, '^[0-9a-f]{16}$')
 
-    def test_of_a_package_it_is_that_of_the_folder(self):
+    def test_the_digest_of_a_package_covers_its_folder(self):
         folder = self.site / 'kiln_test_digest'
         folder.mkdir()
         (folder / '__init__.py').write_text(

@@ -1,4 +1,4 @@
-"""What the guide for authors of cluster drivers shows is so."""
+"""The guide for authors of cluster drivers: its examples work as shown."""
 
 import pathlib
 import re
@@ -44,7 +44,7 @@ class Guide(unittest.TestCase):
             load_directory(self.directory)
         return [str(one).replace(f'{self.root}/', '') for one in caught.exception.problems]
 
-    def test_the_driver_of_five_minutes_is_a_driver(self):
+    def test_the_five_minute_driver_of_the_guide_works(self):
         driver = load_directory(self.directory).open()
         about = node(address='10.0.0.1')
         of = {'context': context(nodes=(about,)), 'cluster': cluster()}
@@ -54,21 +54,21 @@ class Guide(unittest.TestCase):
         report = driver.update_cluster_status(**of)
         self.assertEqual({'pages': ['http://10.0.0.1/']}, report.outputs)
 
-    def test_the_mistakes_it_shows_are_told_so(self):
+    def test_the_mistakes_in_the_guide_are_reported_as_shown(self):
         self.change('templates/start.sh', '{{ lines }}', '{{ line }}')
         once, ten = (f'type: integer\n    default: {number}' for number in (1, 10))
         self.change('driver.yaml', once, ten)
         first = self.problems()
         self.change('driver.yaml', ten, once)
-        # Broken there, the parameter is in no template: told as well, and not shown.
+        # With this mistake no template uses the parameter, which is reported as well.
         for found in (first, self.problems()):
             self.assertIn(f'\n    {found[0]}\n', GUIDE)
 
-    def test_every_key_and_every_fact_is_there(self):
+    def test_the_guide_names_every_key_and_every_fact(self):
         for name in (*DRIVER.fields, *FACTS):
             self.assertIn(f'``{name}``', GUIDE)
 
-    def test_the_foreign_driver_keeps_the_contract(self):
+    def test_the_foreign_driver_of_the_guide_keeps_the_contract(self):
         (code,) = [text for name, text in blocks() if 'class Driver' in text]
         names = vars(contract) | {'Progress': Progress, 'StatusReport': StatusReport}
         exec(code, {**names, 'PROGRESS': {}, '__name__': 'guide'})

@@ -1,4 +1,4 @@
-"""What a driver says of itself is read with care, wherever it says it."""
+"""Manifests: what a driver declares in driver.yaml, version.py or its class."""
 
 import sys
 import unittest
@@ -20,10 +20,10 @@ SWARM = ClusterType('vm', 'ubuntu', 'swarm')
 
 
 class Values(unittest.TestCase):
-    def test_nothing_is_a_manifest_that_leaves_all_open(self):
+    def test_a_manifest_can_leave_everything_unset(self):
         self.assertEqual(Manifest(), Manifest.read({'base': 'nodes'}))
 
-    def test_a_wrong_value_is_told_with_what_it_should_be(self):
+    def test_a_wrong_value_is_reported_with_the_expected_form(self):
         for values, words in (
             ({'name': 'two words'}, "'two words' is not a name"),
             ({'name': ''}, "'' is not a name"),
@@ -49,7 +49,7 @@ class Values(unittest.TestCase):
                 Manifest.read(values)
             self.assertIn(words, str(caught.exception))
 
-    def test_what_is_left_open_is_filled_and_nothing_else(self):
+    def test_only_unset_values_are_filled(self):
         page = Manifest(name='a_v1', version='1.0.0')
         code = Manifest(name='b_v1', version='2.0.0', beta=True, provides=(SWARM,))
         self.assertEqual(
@@ -61,25 +61,25 @@ class Values(unittest.TestCase):
 
 
 class Yaml(unittest.TestCase):
-    def test_001_9_the_keys_of_others_are_left_alone(self):
+    def test_001_9_other_keys_are_ignored(self):
         text = 'version: 1.0.0\nprovides: [{server_type: vm, os: ubuntu, coe: swarm}]\nfiles: {}\n'
         self.assertEqual(Manifest(version='1.0.0', provides=(SWARM,)), from_yaml(text))
 
-    def test_no_object_is_made_of_what_is_written(self):
+    def test_yaml_cannot_create_python_objects(self):
         with self.assertRaisesRegex(ManifestError, 'cannot be read'):
             from_yaml('name: !!python/object/apply:os.getcwd []')
 
-    def test_a_month_that_there_is_not_is_told_like_any_mistake(self):
+    def test_an_impossible_date_is_reported_like_any_mistake(self):
         with self.assertRaisesRegex(ManifestError, 'cannot be read: month must be'):
             from_yaml('version: 2026-13-01')
 
-    def test_an_empty_page_is_told(self):
+    def test_an_empty_file_is_reported(self):
         with self.assertRaisesRegex(ManifestError, 'not a mapping'):
             from_yaml('')
 
-    def test_without_pyyaml_it_is_told_what_to_install(self):
+    def test_without_pyyaml_the_error_names_what_to_install(self):
         with (
-            # How Python itself is told that a package is not installed.
+            # Makes the import fail as if the package were not installed.
             mock.patch.dict(sys.modules, {'yaml': None}),
             self.assertRaisesRegex(ManifestError, r'kiln-compute\[clusters\]'),
         ):
@@ -87,7 +87,7 @@ class Yaml(unittest.TestCase):
 
 
 class VersionModule(unittest.TestCase):
-    def test_001_9_its_literals_are_read(self):
+    def test_001_9_literals_of_version_py_are_read(self):
         for text in (
             "version = '1.0.0'\ndriver = 'a_v1'\n",
             "version: str = '1.0.0'\ndriver: str = 'a_v1'\nother: int\n",
@@ -97,7 +97,7 @@ class VersionModule(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual(Manifest(name='a_v1', version='1.0.0'), from_version_module(text))
 
-    def test_001_9_it_may_say_all(self):
+    def test_001_9_version_py_can_declare_everything(self):
         text = (
             "version = '1.0.0'\ndriver = 'a_v1'\nbeta = True\n"
             "provides = [('vm', 'ubuntu', 'swarm')]\n"
@@ -107,24 +107,24 @@ class VersionModule(unittest.TestCase):
             from_version_module(text),
         )
 
-    def test_one_that_names_no_driver_is_of_something_else(self):
+    def test_a_version_py_that_names_no_driver_is_ignored(self):
         self.assertEqual(Manifest(), from_version_module("version = 'anything'\n"))
 
-    def test_what_is_no_python_is_told(self):
+    def test_a_version_py_that_is_not_python_is_reported(self):
         for text in ('version = ', 'version = "\0"'):
             with self.subTest(text), self.assertRaisesRegex(ManifestError, 'cannot be read'):
                 from_version_module(text)
 
 
 class Classes(unittest.TestCase):
-    def test_a_property_that_cannot_be_written_to_or_read_is_no_list(self):
+    def test_an_unreadable_property_provides_is_reported(self):
         class Driver:
             provides = property()
 
         with self.assertRaisesRegex(ManifestError, 'not a list of types'):
             from_class(Driver)
 
-    def test_what_a_class_inherits_counts(self):
+    def test_inherited_attributes_are_read(self):
         class Base:
             version = '1.0.0'
 
@@ -134,9 +134,9 @@ class Classes(unittest.TestCase):
         self.assertEqual(Manifest(version='1.0.0', provides=(SWARM,)), from_class(Driver))
 
 
-class AnythingAtAll(unittest.TestCase):
+class Fuzz(unittest.TestCase):
     @given(st.text() | st.from_regex(r'(version|driver|name|provides)\s*[=:].*'))
-    def test_whatever_is_written_is_a_manifest_or_one_clear_error(self, text):
+    def test_any_text_is_a_manifest_or_one_clear_error(self, text):
         for read in (from_yaml, from_version_module):
             try:
                 self.assertIsInstance(read(text), Manifest)

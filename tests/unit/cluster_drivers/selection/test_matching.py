@@ -1,4 +1,4 @@
-"""The table of candidates: each driver, and the reason why it cannot be chosen."""
+"""Table of candidates: each driver, with the reason if it is excluded."""
 
 import unittest
 
@@ -11,7 +11,7 @@ KIND = Kind.of(ClusterType(*UBUNTU))
 
 
 class Candidates(unittest.TestCase):
-    def test_each_driver_that_is_out_has_a_reason(self):
+    def test_each_excluded_driver_has_a_reason(self):
         table = judge(
             [
                 HEAT,

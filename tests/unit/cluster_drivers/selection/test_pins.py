@@ -1,4 +1,4 @@
-"""Whether the driver of a cluster is still there, and still what it was."""
+"""Pins: checks that the driver of a cluster is still installed and unchanged."""
 
 import dataclasses
 import unittest
@@ -16,11 +16,11 @@ class Pins(unittest.TestCase):
     def check(self, *records, pin=HEAT):
         return check_pin(pin_of(pin), records)
 
-    def test_a_driver_that_is_as_it_was_serves_its_clusters(self):
+    def test_an_unchanged_driver_serves_its_clusters(self):
         found = self.check(HELM, HEAT)
         self.assertEqual((PinState.INTACT, HEAT, ''), (found.state, found.record, found.message))
 
-    def test_001_11_it_serves_them_beside_its_newer_version_and_out_of_use(self):
+    def test_001_11_an_old_or_inactive_driver_still_serves_its_clusters(self):
         newer = changed(HEAT, version='3.0.0', digest='new')
         for state in ('active', 'beta', 'disabled', 'conflict'):
             old = driver(
@@ -44,34 +44,34 @@ class Pins(unittest.TestCase):
             found.message,
         )
 
-    def test_001_13_a_change_elsewhere_is_one_too(self):
+    def test_001_13_a_changed_driver_from_another_origin_is_reported(self):
         edited = changed(HEAT, digest='edited', origin='package acme 1')
         self.assertIs(PinState.CHANGED, self.check(edited).state)
 
-    def test_the_same_driver_from_elsewhere_is_taken_and_told(self):
+    def test_the_same_driver_from_another_origin_is_used_and_reported(self):
         moved = changed(HEAT, origin='package acme 1')
         found = self.check(moved)
         self.assertEqual((PinState.MOVED, moved), (found.state, found.record))
         self.assertIn('package acme 1', found.message)
-        # At home there is a stranger by now.
+        # The pinned origin has a different driver now.
         stranger = changed(HEAT, digest='edited')
         self.assertEqual(moved, self.check(stranger, moved).record)
         self.assertEqual(HEAT, self.check(moved, HEAT).record)
 
-    def test_of_several_strangers_the_one_at_home_is_taken_or_none(self):
+    def test_only_the_pinned_origin_is_used_among_several_changed_drivers(self):
         one, two = (changed(HEAT, digest=name, origin=f'package {name} 1') for name in 'ab')
         self.assertIs(PinState.MISSING, self.check(one, two).state)
         home = changed(HEAT, digest='edited')
         self.assertEqual(home, self.check(one, home).record)
 
-    def test_a_version_that_is_gone_is_missed_with_what_there_is(self):
+    def test_a_missing_version_is_reported_with_the_installed_versions(self):
         found = self.check(changed(HEAT, version='3.0.0'), HELM)
         self.assertEqual((PinState.MISSING, None), (found.state, found.record))
         self.assertIn('Installed versions of k8s_ubuntu_v1: 3.0.0 (directory /usr', found.message)
         self.assertIn('kiln cluster migrate-driver', found.message)
         self.assertIn('Installed versions of k8s_ubuntu_v1: none', self.check(HELM).message)
 
-    def test_a_broken_one_is_told_with_its_reason(self):
+    def test_a_broken_driver_is_reported_with_its_reason(self):
         for version in ('2.0.1', ''):
             broken = driver(
                 HEAT.name, version=version, state='broken', reason='ImportError: no openstack'

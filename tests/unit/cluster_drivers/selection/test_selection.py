@@ -1,13 +1,21 @@
-"""Which driver a cluster gets: each requirement of the founding note 002."""
+"""Selection of the driver of a cluster: each requirement of founding note 002."""
 
 from kiln.cluster_drivers.records import ClusterType
 from kiln.cluster_drivers.selection.matching import Preference
 from kiln.cluster_drivers.selection.request import Request
 from kiln.clusters.exceptions import AmbiguousClusterDriver, ClusterDriverMismatch
-from tests.unit.cluster_drivers.offered import HEAT, HELM, SWARMS, UBUNTU, Choosing, driver, image
+from tests.unit.cluster_drivers.offered import (
+    HEAT,
+    HELM,
+    SWARMS,
+    UBUNTU,
+    SelectionCase,
+    driver,
+    image,
+)
 
 
-class FoundingNote(Choosing):
+class FoundingNote(SelectionCase):
     def test_002_1_a_driver_is_matched_by_server_type_os_and_coe(self):
         metal = driver('metal_v1', ('bare_metal', 'ubuntu', 'kubernetes'))
         drivers = [HEAT, SWARMS, metal, driver('debian_v1', ('vm', 'debian', 'kubernetes'))]
@@ -18,7 +26,7 @@ class FoundingNote(Choosing):
         asked = Request(coe='swarm')
         self.assertEqual('swarm_atomic_v1', self.chosen(*drivers, request=asked, image=atomic))
 
-    def test_002_2_two_drivers_of_one_tuple_are_never_chosen_between_in_silence(self):
+    def test_002_2_two_drivers_of_one_tuple_are_refused_with_the_ways_to_choose(self):
         said = self.refused(AmbiguousClusterDriver, HEAT, HELM)
         self.assertEqual(
             'Several cluster drivers build (vm, ubuntu, kubernetes): '
@@ -29,7 +37,7 @@ class FoundingNote(Choosing):
             said,
         )
 
-    def test_002_3_the_image_names_the_driver_and_kiln_driver_comes_first(self):
+    def test_002_3_an_image_names_the_driver_and_kiln_driver_takes_precedence(self):
         for properties, name in (
             ({'magnum_driver': 'k8s_ubuntu_v1'}, 'k8s_ubuntu_v1'),
             ({'magnum_driver': 'k8s_capi_helm_v1'}, 'k8s_capi_helm_v1'),
@@ -43,7 +51,7 @@ class FoundingNote(Choosing):
                 ubuntu = image(os_distro='ubuntu', **properties)
                 self.assertEqual(name, self.chosen(HEAT, HELM, image=ubuntu))
 
-    def test_002_4_the_request_names_the_driver_then_the_template_then_the_image(self):
+    def test_002_4_the_request_precedes_the_template_and_the_template_the_image(self):
         third = driver('third_v1', UBUNTU)
         ubuntu = image(kiln_distro='ubuntu', kiln_driver='third_v1')
         template = Request(driver='k8s_ubuntu_v1', coe='kubernetes')
@@ -63,18 +71,18 @@ class FoundingNote(Choosing):
         self.assertEqual('k8s_capi_helm_v1', by_request.pin.name)
         self.assertEqual(2, len(by_request.notices))
 
-    def test_002_5_without_a_conflict_nothing_has_to_be_said(self):
+    def test_002_5_without_a_conflict_a_driver_is_chosen_without_notices(self):
         found = self.choose(HELM, SWARMS, image=image(kiln_distro='flatcar'))
         self.assertEqual('k8s_capi_helm_v1', found.pin.name)
         self.assertEqual((), found.notices)
 
-    def test_002_6_two_equal_drivers_serve_side_by_side_and_new_clusters_move_on(self):
+    def test_002_6_two_equal_drivers_coexist_and_a_preference_moves_new_clusters(self):
         old = self.choose(HEAT, HELM, request=Request(driver='k8s_ubuntu_v1', coe='kubernetes'))
         self.assertEqual('k8s_ubuntu_v1', old.pin.name)
         moving = [Preference.default('k8s_capi_helm_v1')]
         self.assertEqual('k8s_capi_helm_v1', self.chosen(HEAT, HELM, preferences=moving))
 
-    def test_002_7_a_preference_decides_and_nothing_has_to_be_disabled(self):
+    def test_002_7_a_preference_decides_without_disabling_a_driver(self):
         preferences = [
             Preference.parse('vm, flatcar, kubernetes: k8s_ubuntu_v1'),
             Preference.parse('vm, ubuntu, kubernetes: gone_v1, k8s_capi_helm_v1'),
@@ -86,7 +94,7 @@ class FoundingNote(Choosing):
         self.assertEqual('k8s_capi_helm_v1', found.pin.name)
         self.assertIn('preferred for (vm, ubuntu, kubernetes)', found.steps[-1])
 
-    def test_002_8_the_distro_is_kilns_then_magnums_then_that_of_libosinfo(self):
+    def test_002_8_kiln_distro_precedes_magnum_distro_and_os_distro(self):
         for properties, distro in (
             ({'kiln_distro': 'a', 'magnum_distro': 'b', 'os_distro': 'c'}, 'a'),
             ({'magnum_distro': 'b', 'os_distro': 'c'}, 'b'),
@@ -97,7 +105,7 @@ class FoundingNote(Choosing):
                 self.assertEqual(ClusterType('vm', distro, 'kubernetes'), found.wanted)
                 self.assertEqual(distro == 'c', bool(found.notices))
 
-    def test_002_8_reading_os_distro_is_noticed_with_what_to_set(self):
+    def test_002_8_the_use_of_os_distro_gives_a_notice_with_what_to_set(self):
         found = self.choose(HEAT, image=image(os_distro='ubuntu'))
         self.assertEqual(
             (
@@ -107,7 +115,7 @@ class FoundingNote(Choosing):
             found.notices,
         )
 
-    def test_002_9_an_image_called_fedora_coreos_finds_the_driver_of_that_name_first(self):
+    def test_002_9_fedora_coreos_matches_its_own_driver_before_that_of_fedora(self):
         coreos = driver('k8s_fedora_coreos_v1', ('vm', 'fedora-coreos', 'kubernetes'))
         fedora = driver('k8s_fedora_v1', ('vm', 'fedora', 'kubernetes'))
         old = image(os_distro='fedora-coreos')
@@ -118,7 +126,7 @@ class FoundingNote(Choosing):
         self.assertIn('os_distro=fedora beside kiln_distro=fedora-coreos', plain.notices[1])
         self.assertIn('builds fedora; fedora-coreos is a variant of fedora', plain.notices[2])
 
-    def test_002_9_an_image_that_libosinfo_knows_keeps_working(self):
+    def test_002_9_an_image_with_valid_libosinfo_properties_works(self):
         coreos = driver('k8s_fedora_coreos_v1', ('vm', 'fedora-coreos', 'kubernetes'))
         for properties in (
             {'os_distro': 'fedora', 'os_variant': 'coreos'},
@@ -131,14 +139,14 @@ class FoundingNote(Choosing):
         server = image(os_distro='ubuntu', os_variant='server')
         self.assertEqual(ClusterType(*UBUNTU), self.choose(HEAT, image=server).wanted)
 
-    def test_002_9_fedora_atomic_is_a_variant_too(self):
+    def test_002_9_fedora_atomic_is_a_variant_of_fedora(self):
         fedora = driver('swarm_fedora_v1', ('vm', 'fedora', 'swarm'))
         found = self.choose(
             fedora, request=Request(coe='swarm'), image=image(os_distro='fedora-atomic')
         )
         self.assertIn('fedora, variant atomic', found.notices[1])
 
-    def test_002_10_a_driver_and_its_os_may_be_written_as_one(self):
+    def test_002_10_a_driver_and_its_os_can_be_written_as_one_word(self):
         bare = image()
         asked = Request(driver='k8s_ubuntu_v1:ubuntu', coe='kubernetes')
         self.assertEqual('k8s_ubuntu_v1', self.chosen(HEAT, HELM, image=bare, request=asked))
@@ -148,14 +156,14 @@ class FoundingNote(Choosing):
         with self.assertRaises(ClusterDriverMismatch):
             self.choose(HEAT, HELM, image=image(os_distro='k8s_ubuntu_v1:flatcar'))
 
-    def test_002_10_a_driver_that_writes_its_name_into_the_os_is_matched_literally(self):
+    def test_002_10_an_offered_os_with_the_name_of_its_driver_matches_literally(self):
         offer = ('vm', 'k8s_fedora_coreos_v1:ubuntu', 'kubernetes')
         record = driver('k8s_fedora_coreos_v1', offer)
         found = self.choose(record, image=image(os_distro=offer[1]))
         self.assertEqual(ClusterType(*UBUNTU), found.wanted)
         self.assertEqual((), found.notices)
 
-    def test_002_10_the_os_of_a_request_counts_more_than_the_image(self):
+    def test_002_10_the_os_of_a_request_takes_precedence_over_the_image(self):
         asked = Request(driver='k8s_capi_helm_v1:flatcar', coe='kubernetes')
         found = self.choose(HELM, request=asked)
         self.assertEqual(
@@ -166,7 +174,7 @@ class FoundingNote(Choosing):
             found.notices,
         )
 
-    def test_002_11_what_no_review_has_arbitrated_is_refused_with_both_origins(self):
+    def test_002_11_an_undecided_conflict_is_refused_with_both_origins(self):
         ours = driver('ours', UBUNTU, origin='package ours 1')
         theirs = driver('theirs', UBUNTU, origin='package theirs 2')
         said = self.refused(AmbiguousClusterDriver, ours, theirs)

@@ -1,4 +1,4 @@
-"""What `kiln driver check` finds for an operator to decide."""
+"""Conflicts between drivers, as `kiln driver check` reports them."""
 
 import unittest
 
@@ -14,7 +14,7 @@ def kinds(found):
 
 
 class Conflicts(unittest.TestCase):
-    def test_002_11_a_tuple_of_two_drivers_is_a_conflict_until_it_is_decided(self):
+    def test_002_11_two_drivers_of_one_tuple_conflict_until_one_is_preferred(self):
         (found,) = conflicts([HEAT, SWARMS, HELM])
         self.assertEqual(ClusterType(*UBUNTU), found.cluster_type)
         self.assertEqual((HELM, HEAT), found.drivers)
@@ -32,15 +32,15 @@ class Conflicts(unittest.TestCase):
         other = [Preference.default('swarm_atomic_v1')]
         self.assertEqual(1, len(conflicts([HEAT, SWARMS, HELM], other)))
 
-    def test_drivers_out_of_use_are_in_nobodys_way(self):
+    def test_inactive_drivers_do_not_conflict(self):
         off = driver('off_v1', UBUNTU, state='disabled', reason='it is in disabled_drivers')
         beta = driver('beta_v1', UBUNTU, state='beta', beta=True)
         self.assertEqual([], conflicts([HEAT, off, beta]))
 
-    def test_two_versions_of_a_driver_are_none(self):
+    def test_two_versions_of_a_driver_do_not_conflict(self):
         self.assertEqual([], conflicts([HEAT, driver('k8s_ubuntu_v1', UBUNTU, version='1.0.0')]))
 
-    def test_a_driver_installed_twice_is_one(self):
+    def test_a_driver_installed_twice_is_a_conflict(self):
         reason = 'is provided twice: package a 1 and package b 1. Both are out of use'
         twice = [
             driver('k8s_v1', UBUNTU, state='conflict', reason=reason, origin=f'package {name} 1')
@@ -50,16 +50,16 @@ class Conflicts(unittest.TestCase):
         self.assertEqual(f'Cluster driver "k8s_v1" 1.0.0 {reason}.', found.message)
         self.assertEqual((None, 2), (found.cluster_type, len(found.drivers)))
 
-    def test_wildcards_meet_in_what_both_build(self):
+    def test_wildcards_conflict_in_what_both_drivers_build(self):
         any_os = driver('any_os_v1', ('vm', '*', 'kubernetes'))
         any_server = driver('any_server_v1', ('*', 'ubuntu', 'kubernetes'))
         self.assertEqual([ClusterType(*UBUNTU)], kinds(conflicts([any_os, any_server])))
-        # A third one is closer where the two meet.
+        # A third driver is a closer match for what both build.
         self.assertEqual([], conflicts([any_os, any_server, HEAT]))
         same = driver('same_v1', ('vm', '*', 'kubernetes'))
         self.assertEqual([ClusterType('vm', '*', 'kubernetes')], kinds(conflicts([any_os, same])))
 
-    def test_a_variant_meets_what_it_is_a_variant_of(self):
+    def test_a_variant_conflicts_with_its_base_system(self):
         coreos = driver('coreos_v1', ('*', 'fedora-coreos', 'kubernetes'))
         fedora = driver('fedora_v1', ('vm', 'fedora', 'kubernetes'))
         self.assertEqual(
@@ -68,7 +68,7 @@ class Conflicts(unittest.TestCase):
 
 
 class PreferencesAsText(unittest.TestCase):
-    def test_a_preference_is_a_kind_of_cluster_and_drivers(self):
+    def test_a_preference_is_a_cluster_type_and_drivers(self):
         expected = Preference(
             cluster_type=ClusterType('bare_metal', 'ubuntu', 'kubernetes'),
             drivers=('a_v1', 'b_v1'),
@@ -80,7 +80,7 @@ class PreferencesAsText(unittest.TestCase):
         ):
             self.assertEqual(expected, Preference.parse(text))
 
-    def test_what_is_none_is_refused_with_how_to_write_it(self):
+    def test_an_invalid_preference_is_refused_with_the_right_form(self):
         for text in ('', 'a_v1', 'vm, ubuntu: a_v1', 'vm, ubuntu, kubernetes:', 'vm,,k8s: a_v1'):
             with self.subTest(text), self.assertRaisesRegex(ConfigurationError, 'first_v1'):
                 Preference.parse(text)

@@ -1,14 +1,14 @@
-"""A decision can be kept, and explained."""
+"""Decisions of driver selection: their storage and explanation."""
 
 import json
 
 from kiln.cluster_drivers.selection.request import Request
 from kiln.cluster_drivers.selection.selection import explain
 from kiln.clusters.exceptions import DriverSelectionError
-from tests.unit.cluster_drivers.offered import HEAT, HELM, Choosing, driver, image
+from tests.unit.cluster_drivers.offered import HEAT, HELM, SelectionCase, driver, image
 
 
-class Records(Choosing):
+class Decisions(SelectionCase):
     def test_001_12_the_version_of_the_driver_is_in_the_decision(self):
         found = self.choose(HEAT)
         self.assertEqual('2.0.1', found.pin.version)
@@ -22,7 +22,7 @@ class Records(Choosing):
             found.to_dict()['pin'],
         )
 
-    def test_a_decision_survives_being_stored(self):
+    def test_a_decision_can_be_stored_as_json(self):
         ubuntu = image(os_distro='ubuntu', hw_disk_bus='scsi')
         for inputs in ({'image': ubuntu}, {'image': None}):
             found = self.choose(driver('any_v1', ('*', '*', '*')), **inputs)
@@ -52,7 +52,7 @@ class Records(Choosing):
             explain(found),
         )
 
-    def test_a_refusal_is_explained_as_far_as_it_came(self):
+    def test_a_refusal_is_explained_up_to_the_failed_step(self):
         with self.assertRaises(DriverSelectionError) as caught:
             self.choose(HEAT, HELM, request=Request(coe='kubernetes', server_type='vm'))
         lines = explain(caught.exception)

@@ -1,6 +1,6 @@
-"""What goes wrong in Magnum when drivers are chosen, and does not here.
+"""Defects of driver selection in Magnum, which kiln does not have.
 
-The numbers are those of the findings. The fifth is about discovery, and tested there.
+The numbers are those of the findings. Finding v is about discovery: test_discovery tests it.
 """
 
 import itertools
@@ -9,10 +9,18 @@ from kiln.cluster_drivers.discovery.activation import DiscoverySettings, activat
 from kiln.cluster_drivers.selection.matching import Preference
 from kiln.cluster_drivers.selection.request import Request
 from kiln.clusters.exceptions import AmbiguousClusterDriver, ClusterDriverUnusable, NoClusterDriver
-from tests.unit.cluster_drivers.offered import HEAT, HELM, SWARMS, UBUNTU, Choosing, driver, image
+from tests.unit.cluster_drivers.offered import (
+    HEAT,
+    HELM,
+    SWARMS,
+    UBUNTU,
+    SelectionCase,
+    driver,
+    image,
+)
 
 
-class AsInMagnum(Choosing):
+class MagnumFindings(SelectionCase):
     def test_magnum_1_i_the_order_of_installation_changes_nothing(self):
         told = {
             self.refused(AmbiguousClusterDriver, *records)
@@ -20,18 +28,18 @@ class AsInMagnum(Choosing):
         }
         self.assertEqual(1, len(told))
 
-    def test_magnum_1_ii_no_driver_is_taken_for_its_place_in_the_alphabet(self):
+    def test_magnum_1_ii_alphabetical_order_does_not_choose_a_driver(self):
         first = driver('a_swarm_v1', ('vm', 'ubuntu', 'swarm'))
         self.assertEqual('k8s_ubuntu_v1', self.chosen(first, HEAT))
         self.refused(NoClusterDriver, first)
 
-    def test_magnum_1_ii_no_default_is_taken_for_what_it_does_not_build(self):
+    def test_magnum_1_ii_a_default_is_not_used_for_what_it_does_not_build(self):
         default = [Preference.default('swarm_atomic_v1')]
         self.assertEqual('k8s_ubuntu_v1', self.chosen(HEAT, SWARMS, preferences=default))
         self.refused(AmbiguousClusterDriver, HEAT, HELM, SWARMS, preferences=default)
         self.refused(NoClusterDriver, SWARMS, preferences=default)
 
-    def test_magnum_1_iii_a_disabled_driver_is_refused_by_name_too(self):
+    def test_magnum_1_iii_a_disabled_driver_is_refused_even_if_it_is_named(self):
         records = activated([HEAT, HELM], DiscoverySettings(disabled_drivers=('k8s_ubuntu_v1',)))
         for asked in (
             {'request': Request(driver='k8s_ubuntu_v1')},
@@ -43,7 +51,7 @@ class AsInMagnum(Choosing):
                 self.assertIn('disabled_drivers', said)
         self.assertEqual('k8s_capi_helm_v1', self.chosen(*records))
 
-    def test_magnum_1_iv_a_beta_driver_that_nobody_enabled_is_refused_by_name_too(self):
+    def test_magnum_1_iv_a_beta_driver_not_enabled_is_refused_even_if_it_is_named(self):
         found = [HEAT, driver('k8s_next_v1', UBUNTU, beta=True)]
         asked = Request(driver='k8s_next_v1', coe='kubernetes')
         said = self.refused(

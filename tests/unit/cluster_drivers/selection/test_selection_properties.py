@@ -1,4 +1,4 @@
-"""What holds of every choice, whatever is installed and whatever is asked for."""
+"""Properties of driver selection for any drivers, requests and preferences."""
 
 import unittest
 
@@ -35,7 +35,7 @@ RECORDS = st.lists(
         provides=st.lists(types('*'), min_size=1, max_size=3).map(tuple),
     ),
     max_size=7,
-    # One place has one driver of a version; two places may well have the same.
+    # One origin has each version of a driver once; two origins can have the same version.
     unique_by=lambda record: (record.name, record.version, record.origin),
 )
 WISHES = st.none() | st.sampled_from([*NAMES, 'e_v1', 'a_v1==1.*', 'b_v1:ubuntu'])
@@ -65,7 +65,7 @@ PREFERENCES = st.lists(
 
 
 def outcome(records, **inputs):
-    """Return what comes of a choice, a refusal included, as lines."""
+    """Return the explanation of a choice or of its refusal, as lines."""
     try:
         return explain(resolve(records=records, **inputs))
     except DriverSelectionError as exc:
@@ -84,7 +84,7 @@ def is_ambiguous(wanted, records, preferences):
 
 class EveryChoice(unittest.TestCase):
     @given(st.data(), RECORDS, REQUESTS, REQUESTS, IMAGES, PREFERENCES)
-    def test_it_does_not_depend_on_the_order_of_installation(
+    def test_a_choice_does_not_depend_on_the_order_of_installation(
         self, data, records, request, template, image, preferences
     ):
         shuffled = data.draw(st.permutations(records))
@@ -96,7 +96,7 @@ class EveryChoice(unittest.TestCase):
         self.assertEqual(conflicts(records, preferences), conflicts(shuffled, preferences))
 
     @given(RECORDS, REQUESTS, IMAGES, PREFERENCES)
-    def test_what_is_chosen_is_active_and_builds_what_is_wanted(
+    def test_a_chosen_driver_is_active_and_builds_the_requested_type(
         self, records, request, image, preferences
     ):
         try:
@@ -117,12 +117,12 @@ class EveryChoice(unittest.TestCase):
         )
 
     @given(RECORDS, types(), PREFERENCES)
-    def test_where_no_conflict_is_left_no_choice_is_ambiguous(self, records, wanted, preferences):
+    def test_without_conflicts_no_choice_is_ambiguous(self, records, wanted, preferences):
         if not any(one.cluster_type for one in conflicts(records, preferences)):
             self.assertFalse(is_ambiguous(wanted, records, preferences))
 
     @given(RECORDS, PREFERENCES)
-    def test_what_is_told_as_a_conflict_is_one(self, records, preferences):
+    def test_a_choice_with_a_reported_conflict_is_ambiguous(self, records, preferences):
         for conflict in conflicts(records, preferences):
             if conflict.cluster_type and '*' not in conflict.cluster_type:
                 self.assertTrue(is_ambiguous(conflict.cluster_type, records, preferences))

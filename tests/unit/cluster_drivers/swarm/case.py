@@ -1,4 +1,4 @@
-"""A cluster of simulated engines, and what kiln's engine would ask of the driver."""
+"""Base of tests on simulated engines, with the calls that kiln's engine makes."""
 
 import dataclasses
 import unittest
@@ -39,7 +39,7 @@ def a_node(number, group='workers', **more):
     return Node(**given | more)
 
 
-class Swarming(unittest.TestCase):
+class SwarmCase(unittest.TestCase):
     def setUp(self):
         self.sim = Sim()
         self.cluster = a_cluster()
@@ -73,11 +73,11 @@ class Swarming(unittest.TestCase):
         return leaving.drained(self.view(), self.nodes[node.id])
 
     def gone(self, node):
-        """Its machine is away, and its backend has said so."""
+        """Delete the machine of a node, as reported by its backend."""
         self.sim.destroy(self.nodes.pop(node.id))
 
     def whole(self, managers=3, workers=3):
-        """Return managers and workers that are ready."""
+        """Make a complete swarm; return its managers and workers, all ready."""
         first = [self.born(number, 'managers') for number in range(1, managers + 1)]
         others = [self.born(10 + number) for number in range(workers)]
         self.join(*first, *others)

@@ -1,7 +1,7 @@
-"""Simulated engines, without processes: the rules of a Swarm, for tests of what kiln decides.
+"""Simulated engines, without processes, which follow the rules of a Swarm.
 
-What real engines do is tested on real ones, in tests/functional/swarm. Here are many
-lives in a moment, with answers that get lost and machines that die.
+The behaviour of real engines is tested in tests/functional/swarm. Here many life cycles run
+quickly, with lost answers and dead machines.
 """
 
 import collections
@@ -14,7 +14,7 @@ from kiln.cluster_drivers.swarm_debian_v1.pki import identity
 
 
 class Machine:
-    """One engine, by the identity that it can prove."""
+    """One engine, with the identity that its certificate proves."""
 
     def __init__(self, name, address):
         self.name, self.address = name, address
@@ -28,7 +28,7 @@ class Machine:
 
 
 class SimSwarm:
-    """The list of one swarm."""
+    """One swarm: its nodes and tokens."""
 
     def __init__(self, number, names):
         self.id = f'swarm-{number}'
@@ -76,13 +76,13 @@ class Sim:
         self.swarms = []
         self.tasks = collections.defaultdict(list)
         self.log = []
-        #: The next change is made, and its answer lost.
+        #: Make the next change, and lose its answer.
         self.lose_answer = False
-        #: Called before a change arrives: somebody else is faster.
+        #: Called before the next change, like a faster concurrent caller.
         self.before = None
 
     def boot(self, node):
-        """Start a machine with an empty disk, instead of any that the node had."""
+        """Start a machine with an empty disk; it replaces a former machine of the node."""
         self.destroy(node)
         self.machines[identity(node)] = Machine(identity(node), node.address)
 
@@ -98,7 +98,7 @@ class Sim:
 
     @property
     def living(self):
-        """The swarms that a machine still has the list of."""
+        """The swarms that still have a manager."""
         return {
             machine.swarm.id
             for machine in self.machines.values()

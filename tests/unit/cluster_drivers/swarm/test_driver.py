@@ -19,7 +19,7 @@ from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import NodeState, OperationKind
 from kiln.clusters.spec import NodeGroupSpec, Place, Portion, Shape, Strategy
 
-from .case import Swarming, a_cluster, a_node
+from .case import SwarmCase, a_cluster, a_node
 from .sim import task
 
 DRIVER = Driver.open()
@@ -33,11 +33,11 @@ class Bootstrap(unittest.TestCase):
     def given(self, node=None, **parameters):
         return DRIVER.bootstrap(context(), a_cluster(**parameters), node or a_node(1))
 
-    def test_a_machine_is_given_the_same_by_each_call_and_another_for_each_attempt(self):
+    def test_bootstrap_data_is_constant_within_an_attempt_and_new_for_the_next(self):
         self.assertEqual(self.given(), self.given())
         self.assertNotEqual(self.given().files, self.given(a_node(1, attempt=2)).files)
 
-    def test_what_is_secret_can_be_read_by_root_alone_and_is_no_join_token(self):
+    def test_only_root_can_read_the_private_key_and_no_join_token_is_sent(self):
         given = self.given()
         secret = [file for file in given.files if b'PRIVATE KEY' in file.content]
         self.assertEqual([('/etc/kiln-swarm/authority.pem', 0o600, 'root')],
@@ -46,7 +46,7 @@ class Bootstrap(unittest.TestCase):
         self.assertNotIn(b'PRIVATE', given.user_data)
         self.assertNotIn('PRIVATE', repr(given))
 
-    def test_the_engine_is_told_whom_to_believe_and_what_it_is(self):
+    def test_daemon_json_requires_tls_and_has_labels_mirrors_and_log_options(self):
         files = {file.path: file.content for file in self.given(
             registry_mirrors=['https://mirror'], log_max_files=5).files}  # fmt: skip
         told = json.loads(files['/etc/docker/daemon.json'])
@@ -55,25 +55,25 @@ class Bootstrap(unittest.TestCase):
         self.assertEqual(['https://mirror'], told['registry-mirrors'])
         self.assertEqual('5', told['log-opts']['max-file'])
 
-    def test_the_user_data_is_a_cloud_config_whatever_the_values(self):
+    def test_user_data_is_a_cloud_config_for_any_value(self):
         given = self.given(labels={'a': 'it\'s "b"\n'}, install=False)
         told = yaml.safe_load(given.user_data)
         self.assertEqual([['/etc/kiln-swarm/start']], told['runcmd'])
         self.assertIn('[ false != true ]', told['write_files'][1]['content'])
 
 
-class Planned(unittest.TestCase):
+class PlanValidation(unittest.TestCase):
     def problems(self, cluster, *groups, nodes=(), kind=OperationKind.UPDATE):
         plan = PlannedChange(kind=kind, groups=groups)
         return [one.message for one in DRIVER.validate(context(*nodes), cluster, plan)]
 
-    def test_a_swarm_has_an_odd_number_of_managers(self):
+    def test_a_swarm_needs_an_odd_number_of_managers(self):
         for count, said in ((0, 'needs managers'), (1, ''), (2, 'odd'), (3, ''), (4, 'odd')):
             found = self.problems(a_cluster(managers=count))
             self.assertEqual(bool(said), bool(found), count)
             self.assertIn(said, ''.join(found))
 
-    def test_no_strategy_takes_the_majority_away(self):
+    def test_a_strategy_that_loses_the_majority_is_refused(self):
         def of(missing):
             strategy = Strategy(max_unavailable=Portion(missing))
             group = NodeGroupSpec(
@@ -87,7 +87,7 @@ class Planned(unittest.TestCase):
         self.assertEqual([], self.problems(of(1)))
         self.assertIn('majority', self.problems(of(2))[0])
 
-    def test_the_only_manager_is_not_reset_and_workers_are(self):
+    def test_the_only_manager_cannot_be_reset_but_workers_can(self):
         manager, worker = a_node(1, 'managers'), a_node(2)
         reset = PlannedGroup(name='managers', reset=(manager,))
         said = self.problems(a_cluster(managers=1), reset, kind=OperationKind.REBOOT)
@@ -95,7 +95,7 @@ class Planned(unittest.TestCase):
         self.assertEqual([], self.problems(a_cluster(managers=3), reset))
         self.assertEqual([], self.problems(a_cluster(1), PlannedGroup(name='w', reset=(worker,))))
 
-    def test_working_managers_do_not_go_while_those_that_stay_are_dead(self):
+    def test_working_managers_cannot_be_removed_while_the_others_are_dead(self):
         nodes = [a_node(n, 'managers', state=NodeState.READY) for n in (1, 2, 3)]
         dead = [dataclasses.replace(one, state=NodeState.UNHEALTHY) for one in nodes[1:]]
         going = PlannedGroup(name='managers', removed=(nodes[0],), added=(Place(),))
@@ -105,30 +105,30 @@ class Planned(unittest.TestCase):
         self.assertEqual([], self.problems(a_cluster(), healing, nodes=[nodes[0], *dead]))
 
 
-class Silence(unittest.TestCase):
-    """Nobody answers at the addresses for documentation."""
+class UnreachableEngines(unittest.TestCase):
+    """No engine answers at the addresses of these nodes."""
 
-    def test_an_engine_that_does_not_answer_is_not_ready_yet(self):
+    def test_a_node_whose_engine_does_not_answer_is_not_ready(self):
         node = a_node(1, 'managers', address='127.0.0.1')
         found = DRIVER.is_ready(context(node), a_cluster(), node)
         self.assertIs(ReadyState.NOT_YET, found.state)
         self.assertIn('does not answer', found.reason)
 
-    def test_without_a_manager_nobody_is_drained(self):
+    def test_a_node_is_not_drained_while_no_manager_answers(self):
         node = a_node(1, 'managers', address='127.0.0.1')
         found = DRIVER.drain(context(node), a_cluster(), node)
         self.assertFalse(found.done)
         self.assertIn('No manager', found.reason)
 
-    def test_what_cannot_be_tidied_now_is_tried_later(self):
+    def test_a_cleanup_that_reaches_no_manager_is_retryable(self):
         node = a_node(1, 'managers', address='127.0.0.1')
         with self.assertRaises(ClusterDriverError) as caught:
             DRIVER.post_update_cluster(context(node), a_cluster(), None)
         self.assertTrue(caught.exception.retryable)
 
 
-class Measures(Swarming):
-    def test_the_monitor_counts_and_adds_up(self):
+class OnSimulatedEngines(SwarmCase):
+    def test_the_monitor_counts_nodes_and_tasks_and_adds_up_reservations(self):
         _, workers = self.whole(1, 1)
         peer_id = self.sim.of(workers[0]).peer_id
         self.sim.tasks['web'] = [task(peer_id, cpus=1), task(peer_id, 'shutdown')]
@@ -139,7 +139,7 @@ class Measures(Swarming):
             found,
         )  # fmt: skip
 
-    def test_001_22_the_least_loaded_workers_go_first_and_those_that_do_not_work(self):
+    def test_001_22_failed_workers_are_removed_first_then_the_least_loaded(self):
         _, workers = self.whole(1, 3)
         busy, idle, dead = (self.nodes[one.id] for one in workers)
         dead = self.change(dead, state=NodeState.FAILED)
@@ -148,18 +148,18 @@ class Measures(Swarming):
         self.assertEqual([dead, idle, busy], scale.order(None, [busy, idle, dead]))
         self.assertEqual((dead, idle), scale.victims(None, [busy, idle, dead], 2))
 
-    def test_001_22_of_managers_the_leader_goes_last(self):
+    def test_001_22_the_leader_is_the_last_manager_to_be_removed(self):
         managers, _ = self.whole(3, 0)
         nodes = [self.nodes[one.id] for one in managers]
         scale = SwarmScaleManager(None, self.cluster, self.view())
         self.assertEqual([nodes[1], nodes[2], nodes[0]], scale.order(None, nodes))
 
-    def test_of_a_swarm_that_does_not_answer_nodes_go_as_they_come(self):
+    def test_nodes_of_a_swarm_that_does_not_answer_keep_their_order(self):
         node = self.born(1)
         scale = SwarmScaleManager(None, self.cluster, self.view())
         self.assertEqual([node], scale.order(None, [node]))
 
-    def test_who_is_gone_and_not_known_to_be_dead_yet_is_waited_for(self):
+    def test_the_entry_of_a_deleted_node_stays_until_its_engine_is_down(self):
         _, workers = self.whole()
         gone = self.nodes.pop(workers[0].id)
         with self.view().manager() as manager:
@@ -169,7 +169,7 @@ class Measures(Swarming):
             self.assertEqual([], leaving.reap(self.view(), manager, manager.peers()))
         self.assertNotIn(gone.id, self.listed())
 
-    def test_who_cannot_be_taken_off_the_list_yet_is_told(self):
+    def test_an_entry_that_cannot_be_removed_is_returned_until_it_can(self):
         managers, _ = self.whole()
         self.gone(managers[2])
         remove = self.sim._remove
@@ -181,8 +181,8 @@ class Measures(Swarming):
             self.assertEqual([], leaving.reap(self.view(), manager, manager.peers()))
 
 
-class Contexts(unittest.TestCase):
-    def test_a_context_is_for_its_owner_alone_and_can_be_imported(self):
+class DockerContexts(unittest.TestCase):
+    def test_only_the_owner_can_read_a_docker_context_and_it_is_complete(self):
         with tempfile.TemporaryDirectory() as folder:
             where = Path(folder, 'new')
             for _ in range(2):
@@ -206,7 +206,7 @@ class Contexts(unittest.TestCase):
                 said = json.load(tar.extractfile('meta.json'))
         self.assertEqual('tcp://10.0.0.1:2376', said['Endpoints']['docker']['Host'])
 
-    def test_001_5_its_verb_writes_one_for_each_manager_that_can_be_reached(self):
+    def test_001_5_the_verb_context_writes_a_docker_context_of_a_manager(self):
         node = a_node(1, 'managers')
         with tempfile.TemporaryDirectory() as folder:
             said = api.docker_context(
@@ -217,6 +217,6 @@ class Contexts(unittest.TestCase):
         with self.assertRaises(ClusterDriverError):
             api.docker_context(context(), a_cluster(), {'to': folder, 'name': 'me', 'days': 3})
 
-    def test_what_cannot_be_recovered_is_said(self):
+    def test_a_recovery_from_an_unknown_manager_is_refused(self):
         with self.assertRaisesRegex(ClusterDriverError, 'has no manager nobody'):
             api.recover(context(), a_cluster(), {'node': 'nobody'})

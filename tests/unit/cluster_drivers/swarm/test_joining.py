@@ -4,10 +4,10 @@ from kiln.cluster_drivers.swarm_debian_v1.values import Role
 from kiln.cluster_drivers.swarm_debian_v1.view import NoManager
 from kiln.cluster_drivers.values import ReadyState
 
-from .case import Swarming, a_cluster
+from .case import SwarmCase, a_cluster
 
 
-class Founding(Swarming):
+class Founding(SwarmCase):
     def test_the_oldest_manager_founds_the_swarm_and_the_others_wait_for_it(self):
         young, old = self.born(2, 'managers'), self.born(1, 'managers')
         worker = self.born(11)
@@ -17,7 +17,7 @@ class Founding(Swarming):
         self.assertEqual(1, len(self.sim.swarms))
         self.assertEqual({'n-1', 'n-2', 'n-11'}, self.listed().keys())
 
-    def test_one_whose_answer_was_lost_is_found_to_be_in_the_swarm(self):
+    def test_a_founder_whose_answer_was_lost_is_found_in_its_swarm(self):
         node = self.born(1, 'managers')
         self.sim.lose_answer = True
         with self.assertRaises(Silent):
@@ -25,11 +25,11 @@ class Founding(Swarming):
         self.join(node)
         self.assertEqual(1, len(self.sim.swarms))
 
-    def test_without_an_address_a_node_waits(self):
+    def test_a_node_without_an_address_is_not_ready(self):
         node = self.born(1, 'managers', address=None)
         self.assertEqual('it has no address', self.ask(node).reason)
 
-    def test_the_next_oldest_founds_once_the_first_is_gone_with_its_swarm(self):
+    def test_the_next_oldest_manager_founds_a_swarm_after_the_first_is_gone(self):
         first, second = self.born(1, 'managers'), self.born(2, 'managers')
         self.join(first)
         self.sim.of(first).up = False
@@ -38,21 +38,21 @@ class Founding(Swarming):
         self.join(second)
         self.assertEqual({'swarm-2'}, self.sim.living)
 
-    def test_in_a_cluster_that_once_was_whole_nobody_founds_a_second_swarm(self):
+    def test_no_second_swarm_is_founded_in_a_cluster_that_was_once_complete(self):
         managers, _ = self.whole(1, 0)
         self.gone(managers[0])
         other = self.born(2, 'managers')
         self.assertIn('recover', self.ask(other).reason)
         self.assertEqual(1, len(self.sim.swarms))
 
-    def test_while_another_manager_is_in_a_swarm_without_quorum_nobody_founds(self):
+    def test_no_swarm_is_founded_while_a_manager_is_in_one_without_quorum(self):
         first, second = (self.born(number, 'managers') for number in (1, 2))
         self.join(first, second)
         self.gone(first)
         third = self.born(3, 'managers')
         self.assertIn('is in a swarm, but cannot', self.ask(third).reason)
 
-    def test_while_another_was_ready_and_does_not_answer_nobody_founds(self):
+    def test_no_swarm_is_founded_while_a_ready_manager_does_not_answer(self):
         first, second = (self.born(number, 'managers') for number in (1, 2))
         self.join(first, second)
         self.sim.of(second).up = False
@@ -61,8 +61,8 @@ class Founding(Swarming):
         self.assertIn('web-managers-2 does not answer', self.ask(third).reason)
 
 
-class Joining(Swarming):
-    def test_a_node_is_ready_once_the_list_has_it_as_it_is_wanted(self):
+class Joining(SwarmCase):
+    def test_a_node_is_ready_when_the_swarm_lists_it_as_desired(self):
         self.cluster = a_cluster(labels={'tier': 'front'}, availability='pause')
         self.join(self.born(1, 'managers'), self.born(11))
         peers = self.listed()
@@ -73,7 +73,7 @@ class Joining(Swarming):
             peers['n-11'].labels,
         )
 
-    def test_the_token_that_a_node_has_joined_with_is_useless_after_it(self):
+    def test_a_join_token_is_invalid_after_its_use(self):
         first = self.born(1, 'managers')
         self.join(first)
         swarm = self.sim.swarms[0]
@@ -84,7 +84,7 @@ class Joining(Swarming):
             self.assertNotEqual(before[role], swarm.tokens[role])
             self.assertNotIn(before[role], swarm.tokens.values())
 
-    def test_a_token_is_forgotten_also_where_kiln_died_before_it_could(self):
+    def test_a_used_token_is_rotated_after_the_answer_of_a_join_was_lost(self):
         self.join(self.born(1, 'managers'))
         worker, swarm = self.born(11), self.sim.swarms[0]
         used = swarm.tokens['worker']
@@ -95,13 +95,13 @@ class Joining(Swarming):
         self.join(worker)
         self.assertNotEqual(used, swarm.tokens['worker'])
 
-    def test_whose_token_was_forgotten_meanwhile_gets_another_one_at_once(self):
+    def test_a_node_whose_token_was_rotated_meanwhile_joins_with_a_new_one(self):
         self.join(self.born(1, 'managers'))
         worker, swarm = self.born(11), self.sim.swarms[0]
         self.sim.before = lambda: swarm.rotate('worker')
         self.join(worker)
 
-    def test_a_token_is_forgotten_though_the_swarm_is_changed_by_others_at_once(self):
+    def test_a_token_is_rotated_despite_a_concurrent_change_of_the_swarm(self):
         self.join(self.born(1, 'managers'))
         worker, swarm = self.born(11), self.sim.swarms[0]
         with self.assertRaises(Silent):
@@ -111,7 +111,7 @@ class Joining(Swarming):
         self.join(worker)
         self.assertNotEqual(used, swarm.tokens['worker'])
 
-    def test_a_swarm_that_never_holds_still_is_asked_again_later(self):
+    def test_a_join_is_refused_while_the_swarm_changes_constantly(self):
         self.join(self.born(1, 'managers'))
         worker, swarm = self.born(11), self.sim.swarms[0]
 
@@ -123,7 +123,7 @@ class Joining(Swarming):
         with self.assertRaises(Refused):
             self.ask(worker)
 
-    def test_who_is_refused_with_a_good_token_is_told_why(self):
+    def test_a_refusal_of_a_valid_token_is_raised_and_the_next_call_joins(self):
         self.join(self.born(1, 'managers'))
         worker, swarm = self.born(11), self.sim.swarms[0]
         refused = lambda: (_ for _ in ()).throw(Refused('no room'))  # noqa: E731
@@ -133,7 +133,7 @@ class Joining(Swarming):
         self.join(worker)
         self.assertEqual(2, len(swarm.peers))
 
-    def test_a_node_that_was_taken_off_the_list_joins_again(self):
+    def test_a_node_removed_from_the_swarm_joins_again(self):
         self.join(self.born(1, 'managers'))
         worker = self.born(11)
         self.join(worker)
@@ -142,7 +142,7 @@ class Joining(Swarming):
         self.assertIn('joined again', self.ask(worker).reason)
         self.join(worker)
 
-    def test_a_node_with_an_empty_disk_joins_anew_and_leaves_no_second_entry(self):
+    def test_a_node_with_an_empty_disk_joins_again_and_leaves_no_second_entry(self):
         managers, _ = self.whole()
         for node in (managers[0], managers[2]):
             self.sim.boot(node)
@@ -151,7 +151,7 @@ class Joining(Swarming):
         self.assertEqual(6, len(self.sim.swarms[0].peers))
         self.assertEqual(3, len(self.sim.swarms[0].managers))
 
-    def test_one_that_says_it_is_another_node_is_given_up(self):
+    def test_a_node_that_claims_the_entry_of_another_node_has_failed(self):
         self.join(self.born(1, 'managers'))
         honest, liar = self.born(11), self.born(12)
         self.join(honest)
@@ -159,7 +159,7 @@ class Joining(Swarming):
         self.sim.of(liar).peer_id = self.sim.of(honest).peer_id
         self.assertIs(ReadyState.FAILED, self.ask(liar).state)
 
-    def test_who_manages_another_swarm_is_given_up(self):
+    def test_a_manager_of_another_swarm_has_failed(self):
         first, second = (self.born(number, 'managers') for number in (1, 2))
         self.join(first)
         with self.sim.open(None, None, second) as engine:
@@ -167,7 +167,7 @@ class Joining(Swarming):
         found = self.ask(second)
         self.assertEqual((ReadyState.FAILED, 2), (found.state, len(self.sim.swarms)))
 
-    def test_what_is_dead_and_nobodys_is_off_the_list_before_a_manager_joins(self):
+    def test_entries_of_deleted_nodes_are_removed_before_a_manager_joins(self):
         managers, _ = self.whole()
         self.gone(managers[1])
         self.join(self.born(4, 'managers'))
@@ -175,7 +175,7 @@ class Joining(Swarming):
             node_id for node_id, peer in self.listed().items() if peer.role is Role.MANAGER
         })  # fmt: skip
 
-    def test_nodes_that_somebody_else_has_joined_are_left_alone(self):
+    def test_nodes_that_others_have_added_are_left_alone(self):
         self.join(self.born(1, 'managers'))
         stranger = self.born(99)
         with self.sim.open(None, None, stranger) as engine, self.view().manager() as manager:
@@ -184,22 +184,22 @@ class Joining(Swarming):
         self.join(self.born(11))
         self.assertIn('n-99', self.listed())
 
-    def test_without_any_manager_that_answers_a_member_is_not_ready(self):
+    def test_a_member_is_not_ready_while_no_manager_answers(self):
         managers, workers = self.whole()
         for node in managers:
             self.sim.of(node).up = False
         with self.assertRaises(NoManager):
             self.ask(workers[0])
 
-    def test_one_that_the_list_does_not_have_as_ready_yet_is_waited_for(self):
+    def test_a_node_that_the_swarm_does_not_report_as_ready_is_not_ready(self):
         _, workers = self.whole()
         told = self.sim._peer
         self.sim._peer = lambda *of: {**told(*of), 'Status': {'State': 'unknown'}}
         self.assertEqual('the swarm does not report it as ready', self.ask(workers[0]).reason)
 
 
-class Errors(Swarming):
-    def test_an_engine_that_is_on_its_way_or_locked_is_waited_for(self):
+class Errors(SwarmCase):
+    def test_a_node_whose_engine_is_pending_or_locked_is_not_ready(self):
         node = self.born(1, 'managers')
         self.assertIn('web', node.name)
         for state in ('pending', 'locked'):
@@ -225,7 +225,7 @@ class Errors(Swarming):
         self.join(worker)
         self.sim._leave = left
 
-    def test_an_engine_whose_manager_goes_during_the_join_joins_through_another(self):
+    def test_an_engine_that_loses_its_manager_during_the_join_joins_by_another(self):
         managers, _ = self.whole(3, 0)
         worker = self.born(11)
         told, waiting = self.sim._info, True
@@ -247,7 +247,7 @@ class Errors(Swarming):
         self.join(worker)
         self.assertFalse(waiting)
 
-    def test_the_entry_of_a_join_that_was_given_up_goes_after_two_minutes(self):
+    def test_the_entry_of_an_abandoned_join_is_removed_after_two_minutes(self):
         self.whole(1, 0)
         told, said = self.sim._told, self.sim._info
         nameless = {

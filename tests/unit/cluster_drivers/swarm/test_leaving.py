@@ -3,11 +3,11 @@ from kiln.cluster_drivers.swarm_debian_v1.values import Role
 from kiln.cluster_drivers.swarm_debian_v1.view import NoManager
 from kiln.clusters.models import NodeState
 
-from .case import Swarming
+from .case import SwarmCase
 from .sim import task
 
 
-class Leaving(Swarming):
+class Leaving(SwarmCase):
     def test_a_worker_leaves_once_its_tasks_have_stopped(self):
         _, workers = self.whole()
         mine = self.sim.of(workers[1])
@@ -19,7 +19,7 @@ class Leaving(Swarming):
         self.assertNotIn('n-11', self.listed())
         self.assertTrue(self.drain(workers[1]).done)
 
-    def test_one_that_does_not_answer_is_taken_off_the_list(self):
+    def test_a_worker_that_does_not_answer_is_removed_from_the_swarm(self):
         _, workers = self.whole()
         self.sim.of(workers[0]).up = False
         self.sim.tasks['web'] = [task(self.sim.of(workers[0]).peer_id)]
@@ -45,7 +45,7 @@ class Leaving(Swarming):
             self.drain(node)
         return str(caught.exception)
 
-    def test_a_manager_stays_where_too_few_others_are_reached(self):
+    def test_a_manager_stays_while_too_few_others_are_reachable(self):
         managers, _ = self.whole(5, 0)
         for node in managers[3:]:
             self.sim.of(node).up = False
@@ -54,13 +54,13 @@ class Leaving(Swarming):
             self.drain(managers[0]).reason,
         )
         self.assertTrue(self.sim.of(managers[0]).manages)
-        # The dead have gone from the list, so there is a majority again.
+        # The entries of the dead managers are removed, so the rest has a majority again.
         for node in managers[3:]:
             self.gone(node)
         self.join(self.born(6, 'managers'))
         self.assertTrue(self.drain(managers[0]).done or self.drain(managers[0]).done)
 
-    def test_who_has_left_cannot_found_another_swarm_until_it_has_joined_again(self):
+    def test_a_drained_manager_cannot_found_a_swarm_but_can_join_again(self):
         managers, _ = self.whole()
         while not self.drain(managers[0]).done:
             pass
@@ -70,7 +70,7 @@ class Leaving(Swarming):
         self.join(managers[0])
         self.assertEqual(6, len(self.listed()))
 
-    def test_nobody_leaves_a_swarm_that_goes_as_a_whole(self):
+    def test_no_node_leaves_a_swarm_that_is_deleted(self):
         managers, workers = self.whole()
         for node in managers:
             self.change(node, doomed='the cluster is to go', state=NodeState.DRAINING)

@@ -1,4 +1,4 @@
-"""Real TLS on the loopback: which peers are trusted, and which are refused."""
+"""TLS connections to engines on the loopback: trusted and refused peers."""
 
 import contextlib
 import http.server
@@ -26,7 +26,7 @@ def authority(key=KEY):
 
 
 def certified(folder, node, mine):
-    """Have a node's own script make its certificate, in another folder than on a machine."""
+    """Make a node's certificate with its own script, in a test folder."""
     papers = mine.for_node(node)
     (folder / 'ca.pem').write_bytes(mine.certificate)
     (folder / 'authority.pem').write_bytes(papers.certificate + papers.key)
@@ -81,7 +81,7 @@ class Lines(unittest.TestCase):
         self.addCleanup(line.close)
         return line
 
-    def test_an_engine_is_known_by_its_name_whatever_its_address_is(self):
+    def test_an_engine_is_identified_by_its_name_and_not_by_its_address(self):
         server = self.serve(self.node, authority())
         server.content = b'{"a": 1}'
         line = self.line(server)
@@ -95,25 +95,25 @@ class Lines(unittest.TestCase):
         self.assertEqual({'b': 2}, server.body)
         return answer
 
-    def test_another_attempt_of_the_same_node_is_a_stranger(self):
+    def test_another_attempt_of_the_same_node_is_not_trusted(self):
         stray = a_node(1, attempt=2)
         server = self.serve(stray, authority())
         with self.assertRaisesRegex(Silent, 'is not the engine of this node'):
             self.line(server).ask('GET', '/info')
         self.assertEqual([], server.asked)
 
-    def test_an_engine_of_another_cluster_is_a_stranger(self):
+    def test_an_engine_of_another_cluster_is_not_trusted(self):
         server = self.serve(self.node, authority(b'x' * 32), clients=authority())
         with self.assertRaisesRegex(Silent, 'is not the engine of this node'):
             self.line(server).ask('GET', '/info')
 
-    def test_an_engine_obeys_nobody_from_elsewhere(self):
+    def test_an_engine_rejects_clients_of_another_cluster(self):
         server = self.serve(self.node, authority(), clients=authority(b'x' * 32))
         with self.assertRaises(Silent):
             self.line(server).ask('GET', '/info')
         self.assertEqual([], server.asked)
 
-    def test_what_a_node_vouches_for_is_itself_alone_and_no_client(self):
+    def test_a_node_can_certify_only_its_own_server_and_no_client(self):
         mine = authority()
         other = a_node(2)
         papers = mine.for_node(self.node)
@@ -139,7 +139,7 @@ class Lines(unittest.TestCase):
         self.assertNotEqual(0, done.returncode)
         self.assertIn('verification failed', done.stderr)
 
-    def test_what_an_engine_refuses_is_told_in_its_own_words(self):
+    def test_a_refusal_has_the_message_of_the_engine(self):
         server = self.serve(self.node, authority())
         server.status = 503
         for content, told in (
@@ -150,13 +150,13 @@ class Lines(unittest.TestCase):
             with self.assertRaisesRegex(Refused, f'of node {self.node.name} refuses: {told}'):
                 self.line(server).ask('GET', '/info')
 
-    def test_what_is_no_json_is_no_answer(self):
+    def test_a_response_that_is_not_json_counts_as_no_answer(self):
         server = self.serve(self.node, authority())
         server.content = b'<html>'
         with self.assertRaisesRegex(Silent, 'not JSON'):
             self.line(server).ask('GET', '/info')
 
-    def test_a_line_that_broke_is_opened_again(self):
+    def test_a_broken_connection_is_opened_again(self):
         server = self.serve(self.node, authority())
         line = self.line(server)
         line.ask('GET', '/info')
@@ -165,13 +165,13 @@ class Lines(unittest.TestCase):
             line.ask('GET', '/info')
         self.assertEqual({}, line.ask('GET', '/info'))
 
-    def test_a_dead_address_is_silence_by_the_deadline(self):
+    def test_an_address_that_does_not_answer_is_given_up_at_the_deadline(self):
         server = http.server.HTTPServer(('127.0.0.1', 0), Answers)
         self.addCleanup(server.server_close)
         with deadline_scope(Deadline.after(0.1)), self.assertRaises(Silent):
             self.line(server).ask('GET', '/info')
 
-    def test_no_key_is_logged_or_shown(self):
+    def test_private_keys_are_neither_logged_nor_shown(self):
         mine = authority()
         with self.assertNoLogs(level=logging.DEBUG):
             shown = repr(

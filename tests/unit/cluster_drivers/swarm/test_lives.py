@@ -1,4 +1,4 @@
-"""Whatever happens to nodes, and in whatever order: one swarm, and its majority is kept."""
+"""State machine test of a swarm: never two swarms, and kiln keeps the majority."""
 
 import contextlib
 import dataclasses
@@ -20,8 +20,8 @@ from .sim import Sim
 PICK = st.integers(0, 10**6)
 
 
-class Lives(RuleBasedStateMachine):
-    """Kiln with its store, a former owner that acts on what it once read, and machines."""
+class SwarmStateMachine(RuleBasedStateMachine):
+    """kiln with its store, a former owner that acts on outdated reads, and machines."""
 
     def __init__(self):
         super().__init__()
@@ -68,7 +68,7 @@ class Lives(RuleBasedStateMachine):
             return
         node = view.nodes[pick % len(view.nodes)]
         if stale is not None and node.id in self.drained:
-            # A node taken out to be reset is free for a moment; see rules.
+            # A node drained for a reset is in no swarm for a moment; see rules.
             return
         self.sim.lose_answer = lost
         with contextlib.suppress(ClusterDriverError):
@@ -98,7 +98,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(pick=PICK)
     def die(self, pick):
-        """A machine dies, and its backend says so."""
+        """A machine dies, and its backend reports that."""
         if node := self.of(pick, *NodeState):
             self.sim.destroy(self.nodes.pop(node.id))
             self.write()
@@ -111,7 +111,7 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: self.nodes)
     @rule()
     def succeed(self):
-        """An operation ends well: all that there are have come to be ready."""
+        """An operation succeeds: all nodes are ready."""
         if all(one.state is NodeState.READY for one in self.nodes.values()):
             self.cluster = dataclasses.replace(self.cluster, former=self.cluster.spec)
             self.write()
@@ -124,8 +124,8 @@ class Lives(RuleBasedStateMachine):
         assert len(self.sim.living) <= 1, [swarm.peers for swarm in self.sim.swarms]
 
 
-TestLives = Lives.TestCase
-# The shortest life that goes wrong takes minutes to find; any of them shows what is wrong.
-TestLives.settings = settings(
+TestSwarmStateMachine = SwarmStateMachine.TestCase
+# Shrinking a failure takes minutes, and any failing sequence shows the defect.
+TestSwarmStateMachine.settings = settings(
     max_examples=examples(12), stateful_step_count=50, deadline=None, phases=(Phase.generate,)
 )

@@ -9,20 +9,20 @@ from .test_line import KEY, authority
 
 
 class Papers(unittest.TestCase):
-    def test_all_is_the_same_for_each_call_and_each_process(self):
+    def test_certificates_are_the_same_for_each_call_and_process(self):
         first, second = authority(), authority()
         self.assertEqual(first.certificate, second.certificate)
         self.assertEqual(first.kiln, second.kiln)
         self.assertEqual(first.for_node(a_node(1)), second.for_node(a_node(1)))
 
-    def test_each_cluster_node_and_attempt_has_its_own(self):
+    def test_each_cluster_node_and_attempt_has_its_own_key(self):
         mine, other = authority(), Authority(KEY, 'c-2', 1_700_000_000.0)
         nodes = (a_node(1), a_node(2), a_node(1, attempt=2))
         papers = [mine.for_node(one).key for one in nodes] + [other.for_node(nodes[0]).key]
         papers += [mine.kiln.key, other.kiln.key]
         self.assertEqual(len(papers), len(set(papers)))
 
-    def test_what_a_person_gets_is_new_each_time_and_ends(self):
+    def test_a_certificate_for_a_person_is_new_each_time_and_expires(self):
         mine = authority()
         first, second = (mine.for_person('me', 1_800_000_000.0, 30) for _ in range(2))
         self.assertNotEqual(first.key, second.key)
@@ -30,7 +30,7 @@ class Papers(unittest.TestCase):
         lasts = certificate.not_valid_after_utc.timestamp() - 1_800_000_000.0
         self.assertEqual(30 * 86_400.0, lasts)
 
-    def test_a_long_name_is_shown_as_far_as_it_fits(self):
+    def test_a_long_name_is_truncated(self):
         papers = authority().for_person('n' * 100, 1e9, 1)
         name = x509.load_pem_x509_certificate(papers.certificate).subject.rfc4514_string()
         self.assertIn('n' * 64, name)

@@ -1,14 +1,14 @@
-"""A swarm on which nobody works is kept as it is wanted, and its troubles are told."""
+"""Upkeep of a swarm between operations: changes are reverted and problems reported."""
 
 from kiln.cluster_drivers.swarm_debian_v1 import tending
 from kiln.cluster_drivers.swarm_debian_v1.tending import Unwell
 from kiln.cluster_drivers.swarm_debian_v1.view import NoManager
 from kiln.clusters.models import NodeState
 
-from .case import Swarming
+from .case import SwarmCase
 
 
-class Tending(Swarming):
+class Tending(SwarmCase):
     def setUp(self):
         super().setUp()
         self.managers, self.workers = self.whole()
@@ -20,11 +20,11 @@ class Tending(Swarming):
     def peer_of(self, node):
         return self.sim.swarms[0].peers[self.sim.of(node).peer_id]
 
-    def test_nothing_is_changed_where_all_is_right(self):
+    def test_a_healthy_swarm_is_not_changed(self):
         self.tend()
         self.assertEqual([], self.sim.log)
 
-    def test_the_dead_row_of_a_node_that_is_gone_is_taken_off_the_list(self):
+    def test_the_dead_entry_of_a_deleted_node_is_removed(self):
         self.gone(self.workers[0])
         self.tend()
         self.assertEqual(set(self.nodes), set(self.listed()))
@@ -32,7 +32,7 @@ class Tending(Swarming):
         self.tend()
         self.assertEqual([], self.sim.log)
 
-    def test_what_people_have_changed_is_as_it_was_wanted_again(self):
+    def test_manual_changes_are_reverted_and_labels_of_others_stay(self):
         spec = self.peer_of(self.workers[1])['Spec']
         spec['Availability'], spec['Labels'] = 'pause', {'mine': 'yes'}
         self.tend()
@@ -41,20 +41,20 @@ class Tending(Swarming):
         self.assertEqual('workers', found.labels['kiln.group'])
         self.assertEqual('yes', found.labels['mine'])
 
-    def test_a_worker_that_was_taken_off_the_list_is_back_after_two_looks(self):
+    def test_a_worker_removed_from_the_swarm_is_back_after_two_rounds(self):
         del self.sim.swarms[0].peers[self.sim.of(self.workers[2]).peer_id]
         with self.assertRaisesRegex(Unwell, 'web-workers-12.*joined again'):
             self.tend()
         self.tend()
         self.assertEqual(set(self.nodes), set(self.listed()))
 
-    def test_an_engine_that_is_silent_while_its_machine_runs_is_told(self):
+    def test_a_silent_engine_on_a_running_machine_is_reported(self):
         self.sim.of(self.workers[0]).up = False
         with self.assertRaisesRegex(Unwell, 'web-workers-10: nobody answers') as caught:
             self.tend()
         self.assertIn('replace a node', caught.exception.remedy)
 
-    def test_what_the_backend_says_is_dead_is_the_affair_of_others(self):
+    def test_silent_engines_of_dead_or_removed_nodes_are_not_reported(self):
         for number, state in enumerate((NodeState.UNHEALTHY, NodeState.FAILED)):
             self.change(self.workers[number], state=state)
             self.sim.of(self.workers[number]).up = False
@@ -62,13 +62,13 @@ class Tending(Swarming):
         self.sim.of(self.workers[2]).up = False
         self.tend()
 
-    def test_that_no_more_managers_may_fail_is_told(self):
+    def test_a_quorum_that_one_more_failure_loses_is_reported(self):
         self.change(self.managers[1], state=NodeState.UNHEALTHY)
         self.sim.of(self.managers[1]).up = False
         with self.assertRaisesRegex(Unwell, '2 of 3 managers are reachable: one more failure'):
             self.tend()
 
-    def test_a_quorum_that_is_lost_is_told_with_the_way_back_and_nothing_is_founded(self):
+    def test_a_lost_quorum_is_reported_with_its_remedy_and_no_swarm_is_founded(self):
         for node in self.managers[1:]:
             self.sim.of(node).up = False
         with self.assertRaisesRegex(NoManager, 'does not have a leader') as caught:
@@ -77,11 +77,11 @@ class Tending(Swarming):
         self.assertEqual([], self.sim.log)
         self.assertEqual(1, len(self.sim.swarms))
 
-    def test_a_manager_that_has_lost_its_disk_joins_again_and_founds_nothing(self):
+    def test_a_manager_that_lost_its_disk_joins_again_and_founds_no_swarm(self):
         self.sim.boot(self.managers[0])
         with self.assertRaisesRegex(Unwell, 'one more failure loses the quorum'):
             self.tend()
-        # By now it is there twice, and its old entry goes.
+        # The manager has two entries now, and this round removes the old one.
         self.tend()
         self.assertEqual(1, len(self.sim.swarms))
         self.assertEqual(6, len(self.sim.swarms[0].peers))

@@ -1,4 +1,4 @@
-"""Templates, and the mappings that fill them in."""
+"""Template definitions: templates, parameters, files and outputs."""
 
 import pathlib
 import tempfile
@@ -29,7 +29,7 @@ class TemplateCase(unittest.TestCase):
         return path
 
     def definition(self, user_data=None, *mappings, load=True, files=(), outputs=()):
-        """Return a definition with one template, as Python code would make it."""
+        """Return a definition with one template, built as by Python code."""
         if user_data is not None:
             self.write('user_data', user_data)
         made = TemplateDefinition(
@@ -76,7 +76,7 @@ class Filling(TemplateCase):
         self.assertEqual(found.params, definition.get_params(**of))
         self.assertNotIn('80', repr(found))
 
-    def test_every_fact_is_known(self):
+    def test_every_fact_has_a_value(self):
         text = '\n'.join(f'{name}={{{{ {name} | json }}}}' for name in sorted(FACTS))
         of = cluster(group(role='control', image='i-1', flavor='big'), coe=None)
         about = node(place=Place(zone='az2'))
@@ -93,7 +93,7 @@ class Filling(TemplateCase):
             found.splitlines(),
         )  # fmt: skip
 
-    def test_the_narrower_scope_wins_parameter_by_parameter(self):
+    def test_the_narrower_scope_takes_precedence_for_each_parameter(self):
         names = ('by_default', 'by_template', 'by_cluster', 'by_group', 'unset')
         definition = self.definition(
             ' '.join(f'{{{{ {name} }}}}' for name in names),
@@ -114,7 +114,7 @@ class Filling(TemplateCase):
         images = [self.user_data(definition, of=of, about=node(group=name)) for name in 'ab']
         self.assertEqual(['gold', 'plain'], images)
 
-    def test_a_group_may_be_declared_by_the_template_or_no_more(self):
+    def test_a_group_can_be_declared_by_the_template_or_be_missing(self):
         definition = self.definition('{{ group.name }} {{ group.role }}')
         template = ClusterTemplate(name='t', groups=(group('gone', role='old'),))
         about = node(group='gone')
@@ -122,7 +122,7 @@ class Filling(TemplateCase):
         self.assertEqual('gone old', found)
         self.assertEqual('gone worker', self.user_data(definition, about=about))
 
-    def test_an_attempt_is_given_the_same_each_time_and_the_next_another_token(self):
+    def test_a_join_token_is_constant_within_an_attempt_and_new_for_the_next(self):
         definition = self.definition('{{ node.join_token }}')
         first = self.user_data(definition)
         self.assertEqual(first, self.user_data(definition))
@@ -136,11 +136,11 @@ class Filling(TemplateCase):
         )
         self.assertFalse(self.definition('').joins)
 
-    def test_without_a_key_there_is_no_token(self):
+    def test_a_join_token_without_a_key_is_an_error(self):
         with self.assertRaisesRegex(ClusterDriverError, 'no key for the join tokens'):
             self.user_data(self.definition('{{ node.join_token }}'), in_context=Context())
 
-    def test_a_missing_value_is_told_and_nothing_is_built(self):
+    def test_a_missing_required_value_is_an_error_that_names_the_node(self):
         definition = self.definition('{{ a }}', ParameterMapping(name='a', required=True))
         with self.assertRaisesRegex(ClusterDriverError, 'blue-work-1: parameter a is unset'):
             self.user_data(definition)
@@ -154,7 +154,7 @@ class Secrets(TemplateCase):
             '{{ password | json }}', ParameterMapping(name='password', secret=True)
         )
 
-    def test_001_20_secrets_come_from_any_store_and_by_default_from_files(self):
+    def test_001_20_secrets_come_from_files_or_from_another_store(self):
         store = self.directory / 'secrets'
         store.mkdir()
         (store / 'db').write_text('hunter2\n')
@@ -169,14 +169,14 @@ class Secrets(TemplateCase):
         self.assertEqual({'password': 'db'}, self.made.get_params(**of))
         self.assertNotIn('hunter2', repr(self.made.extract_definition(**of)))
 
-    def test_an_unset_secret_is_nothing(self):
+    def test_an_unset_secret_is_null(self):
         self.assertEqual('null', self.user_data(self.made))
 
-    def test_a_site_without_a_store_says_so(self):
+    def test_a_secret_on_a_site_without_a_store_is_an_error(self):
         with self.assertRaisesRegex(ClusterDriverError, 'This site has no store of secrets'):
             self.user_data(self.made, of=self.of)
 
-    def test_no_output_may_tell_a_secret(self):
+    def test_outputs_cannot_contain_secrets(self):
         for mapping, text in (
             (ParameterMapping(name='s', secret=True), '{{ s }}'),
             (ParameterMapping(name='s', source='node.join_token'), '{{ s }}'),
@@ -193,7 +193,7 @@ class Secrets(TemplateCase):
 
 
 class Loading(TemplateCase):
-    def test_every_mistake_is_told_at_once_with_file_and_line(self):
+    def test_all_mistakes_are_reported_at_once_with_their_file(self):
         definition = self.definition(
             'ok\n{{ unmapped }}\n{{ | }}',
             ParameterMapping(name='unused'),
@@ -258,7 +258,7 @@ class Loading(TemplateCase):
         (problem,) = self.problems(definition)
         self.assertEqual(2, problem.line)
 
-    def test_001_17_the_operators_template_takes_the_place_of_the_drivers(self):
+    def test_001_17_an_operators_template_replaces_that_of_the_driver(self):
         definition = self.definition(
             'theirs {{ a }}', ParameterMapping(name='a', default='x'), load=False
         )
@@ -272,7 +272,7 @@ class Loading(TemplateCase):
         self.assertEqual('theirs x', self.user_data(definition))
         self.assertEqual(before, definition.digest)
 
-    def test_001_17_an_override_of_nothing_is_a_mistake(self):
+    def test_001_17_an_override_of_an_unknown_template_is_a_mistake(self):
         definition = self.definition('x', load=False)
         self.write('user_dta', 'x', under='overrides')
         (problem,) = self.problems(definition, overrides=self.directory / 'overrides')
@@ -293,7 +293,7 @@ class Values(TemplateCase):
             for one in definition.value_problems(context(**fields), of, of.spec.groups[-1].name)
         ]
 
-    def test_wrong_values_are_told_where_they_were_written(self):
+    def test_wrong_values_are_reported_where_they_are_set(self):
         number = ParameterType.INTEGER
         definition = self.definition(
             '{{ a }}{{ b }}{{ c }}{{ d }}',
@@ -316,25 +316,25 @@ class Values(TemplateCase):
             set(self.found(definition, of, template=template)),
         )
 
-    def test_what_is_required_is_asked_for(self):
+    def test_a_missing_required_parameter_is_reported(self):
         definition = self.definition('{{ a }}', ParameterMapping(name='a', required=True))
         self.assertEqual(
             [('nodegroups[0]', 'the driver needs parameter a')], self.found(definition, cluster())
         )
         self.assertEqual([], self.found(definition, cluster(parameters={'a': 'x'})))
 
-    def test_a_driver_without_parameters_says_so(self):
+    def test_a_value_for_a_driver_without_parameters_is_reported(self):
         found = self.found(self.definition(''), cluster(parameters={'a': 1}))
         self.assertEqual('the driver has no such parameter; it has none', found[0][1])
 
-    def test_a_value_that_cannot_stand_in_its_place_is_told_before_anything_is_built(self):
+    def test_a_value_that_does_not_fit_its_place_is_reported_before_a_build(self):
         definition = self.definition('x\n {{ a }}', ParameterMapping(name='a'))
         of = cluster(parameters={'a': 'hunter2; rm'})
         (problem,) = definition.value_problems(context(), of, 'work')
         self.assertEqual((2, 2), (problem.line, problem.column))
         self.assertNotIn('hunter2', str(problem))
 
-    def test_a_secret_that_is_not_there_is_told_before_anything_is_built(self):
+    def test_a_missing_secret_is_reported_before_a_build(self):
         definition = self.definition('{{ a | json }}', ParameterMapping(name='a', secret=True))
         of = cluster(parameters={'a': 'hunter2'})
         secrets = FileSecrets(self.directory)
@@ -343,7 +343,7 @@ class Values(TemplateCase):
         self.assertIn('does not exist', message)
         self.assertNotIn('hunter2', message)
 
-    def test_a_group_of_the_template_is_named_as_such(self):
+    def test_a_problem_in_a_group_of_the_template_is_reported_there(self):
         definition = self.definition('{{ a }}', ParameterMapping(name='a', required=True))
         (problem,) = definition.value_problems(context(), cluster(), 'theirs')
         self.assertEqual('template.theirs', problem.path)
@@ -359,7 +359,7 @@ class Outputs(TemplateCase):
         of = cluster(group('control', role='control', parameters={'port': 6443}), group())
         return definition.get_outputs(context(nodes=tuple(nodes), **fields), of)
 
-    def test_an_output_is_made_of_the_oldest_ready_node_or_of_each(self):
+    def test_an_output_comes_from_the_oldest_ready_node_or_from_each_one(self):
         nodes = [
             node(3, address='10.0.0.3'),
             node(2, address='10.0.0.2', group='control'),
@@ -383,6 +383,6 @@ class Outputs(TemplateCase):
             found,
         )
 
-    def test_what_is_not_there_yet_is_none(self):
+    def test_an_output_without_ready_nodes_is_empty(self):
         found = self.outputs(OutputMapping(name='a'), OutputMapping(name='b', each=True), nodes=[])
         self.assertEqual({'a': None, 'b': []}, found)

@@ -1,4 +1,4 @@
-"""Values in text: no value leaves its place, and no error shows one."""
+"""Text templates: no value escapes its placeholder, and no error shows a value."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ from kiln.clusters.exceptions import ClusterDriverError
 from tests.examples import examples
 
 TEXTS = st.text(st.characters(exclude_categories=['Cs']), max_size=40)
-#: What people write who want to get out, and everything else.
+#: Text that tries to escape its quotes, and any other text.
 HOSTILE = TEXTS | st.lists(
     st.sampled_from(
         ["'", '"', '\\', '$(id)', '`id`', '\n', '; id', ' #', ': ', '- ', '{{', '}}', '\0', '\x85',
@@ -35,12 +35,12 @@ def render(text, **values):
 
 
 class Rendering(unittest.TestCase):
-    def test_names_stand_for_values(self):
+    def test_placeholders_are_replaced_by_values(self):
         text = TextTemplate('{{ a }} and {{b.c}}, {{ a}}{{a }}')
         self.assertEqual('1 and true, 11', text.render({'a': 1, 'b.c': True}))
         self.assertEqual({'a', 'b.c'}, text.names)
 
-    def test_text_without_names_is_itself(self):
+    def test_text_without_placeholders_is_unchanged(self):
         for text in ('', '{', '}}', '{ { a } }', 'a\r\nb\x85', '${a} %s $(b)'):
             template = TextTemplate(text)
             self.assertEqual([], template.mistakes)
@@ -52,15 +52,15 @@ class Rendering(unittest.TestCase):
             render('docker inspect -f \'{{ "{{" }}.Id}}\' {{ a }}', a='x'),
         )
 
-    def test_a_value_is_not_looked_into_for_names(self):
+    def test_placeholders_within_a_value_are_not_replaced(self):
         self.assertEqual('"{{ b }}"', render('{{ a | json }}', a='{{ b }}', b='no'))
 
-    def test_nothing_is_nothing_in_text_and_null_in_json(self):
+    def test_none_is_empty_in_text_and_null_in_json(self):
         self.assertEqual(
             "[] [''] [null]", render('[{{ a }}] [{{ a | shell }}] [{{ a|json }}]', a=None)
         )
 
-    def test_what_is_no_placeholder_is_a_mistake_at_its_place(self):
+    def test_an_invalid_placeholder_is_reported_at_its_position(self):
         wrong = (
             'x {{ a', 'x {{ a\n}}', 'x {{ }}', 'x {{ a b }}', 'x {{ a | }}', 'x {{ a.b. }}',
             'x {{ 1a }}', 'x {{ a | json | shell }}', 'x {{ if a }}', 'x {{ a(b) }}',
@@ -71,7 +71,7 @@ class Rendering(unittest.TestCase):
                 problem = TextTemplate(f'1\n{text}', file='f').mistakes[0]
                 self.assertEqual(('f', 2, 3), (problem.file, problem.line, problem.column))
 
-    def test_a_name_that_is_unknown_is_told_with_its_place(self):
+    def test_an_unknown_name_is_reported_at_its_position(self):
         template = TextTemplate('a\n  {{ nod.name }} {{ a }}', file='user_data')
         (problem,) = template.unknown(frozenset({'a', 'node.name'}))
         self.assertEqual(
@@ -80,10 +80,10 @@ class Rendering(unittest.TestCase):
         )
 
 
-class Places(unittest.TestCase):
+class Filters(unittest.TestCase):
     @settings(deadline=None)
     @given(HOSTILE)
-    def test_json_holds_every_value(self, value):
+    def test_the_json_filter_preserves_every_string(self, value):
         line = render('k: {{ a | json }}', a=value)
         self.assertEqual({'k': value}, yaml.safe_load(line))
         self.assertEqual(value, json.loads(line[3:]))
@@ -91,35 +91,35 @@ class Places(unittest.TestCase):
 
     @settings(deadline=None)
     @given(PLAIN)
-    def test_json_holds_whole_structures(self, value):
+    def test_the_json_filter_preserves_lists_and_mappings(self, value):
         text = render('[1, {{ a | json }}, 2]', a=value)
         self.assertEqual([1, value, 2], json.loads(text))
         self.assertEqual([1, value, 2], yaml.safe_load(text))
 
     @settings(deadline=None)
     @given(HOSTILE.filter(lambda text: '\0' not in text))
-    def test_shell_holds_every_value_as_one_word(self, value):
+    def test_the_shell_filter_makes_every_value_one_word(self, value):
         self.assertEqual(
             ['echo', value, 'end'], shlex.split(render('echo {{ a | shell }} end', a=value))
         )
 
     @settings(max_examples=examples(15), deadline=None)
     @given(HOSTILE.filter(lambda text: '\0' not in text))
-    def test_a_real_shell_agrees(self, value):
+    def test_a_real_shell_reads_a_quoted_value_unchanged(self, value):
         script = render('A={{ a | shell }}\nprintf %s "$A"', a=value)
         done = subprocess.run(['/bin/sh', '-c', script], capture_output=True, check=True)
         self.assertEqual((value.encode(), b''), (done.stdout, done.stderr))
 
     @settings(deadline=None)
     @given(HOSTILE)
-    def test_base64_holds_every_value_in_harmless_letters(self, value):
+    def test_the_base64_filter_preserves_every_value_in_harmless_letters(self, value):
         text = render('{{ a | base64 }}', a=value)
         self.assertEqual(value.encode(), base64.b64decode(text))
         self.assertRegex(text, r'\A[A-Za-z0-9+/=]*\Z')
 
     @settings(deadline=None)
     @given(HOSTILE | st.integers() | st.booleans())
-    def test_a_value_without_quotes_is_one_word_anywhere_or_refused(self, value):
+    def test_a_value_without_a_filter_is_one_word_or_refused(self, value):
         try:
             text = render('{{ a }}', a=value)
         except ClusterDriverError:
@@ -130,12 +130,12 @@ class Places(unittest.TestCase):
         self.assertEqual(['k'], list(yaml.safe_load(f'k: {text}')))
         self.assertLessEqual(len(yaml.safe_load(f'[{text}]')), 1)
 
-    def test_ordinary_values_need_no_quotes(self):
+    def test_ordinary_values_need_no_filter(self):
         for value in ('a', 'az-1', 'm1.small', '10.0.0.1', 'fd00::1', '/etc/x', 'a_b', '', 8080,
                       'user@host', 'http://x:80/a', True):  # fmt: skip
             self.assertEqual(str(value).replace('True', 'true'), render('{{ a }}', a=value))
 
-    def test_values_that_cannot_stand_there_are_refused_and_not_shown(self):
+    def test_unsafe_values_are_refused_and_not_shown(self):
         cases = [
             ('{{ a }}', value)
             for value in ('p w', "p'w", 'p;w', '$pw', 'pw:', '-pw', 'p\nw', 'pä')
@@ -155,12 +155,12 @@ class Places(unittest.TestCase):
                 (problem,) = template.unfit({'a': value})
                 self.assertEqual((1, 3), (problem.line, problem.column))
 
-    def test_half_a_character_survives_in_json(self):
+    def test_the_json_filter_preserves_a_lone_surrogate(self):
         self.assertEqual('\ud800', json.loads(render('{{ a | json }}', a='\ud800')))
 
     @settings(deadline=None)
     @given(st.text(st.sampled_from('{}"| ajson.\n#'), max_size=30))
-    def test_any_text_is_read_without_a_traceback(self, text):
+    def test_no_template_text_raises_an_error(self, text):
         template = TextTemplate(text)
         for problem in template.mistakes:
             self.assertGreater(problem.line, 0)

@@ -1,4 +1,4 @@
-"""A filter that would not quote where it stands is a mistake of the template."""
+"""Misplaced filters: a filter that does not quote in its place is a mistake."""
 
 import pathlib
 import subprocess
@@ -21,7 +21,7 @@ YAML_BITS = [*'x #:[]{}"\'\n', 'k: ', '- ', '? ', ', ', '|\n  ', '>\n  ', '\n  '
 
 
 def around(place, bits):
-    """Return texts with a placeholder in the middle."""
+    """Return a strategy of texts with a placeholder in the middle."""
     some = st.lists(st.sampled_from(bits), max_size=6).map(''.join)
     return st.builds('{}{}{}'.format, some, st.just(place), some)
 
@@ -31,13 +31,13 @@ def wrong(text, file='t'):
 
 
 def scalars(template, value):
-    """Return what a reader of YAML finds in a template that is filled in."""
+    """Return the scalars that a YAML parser finds in a rendered template."""
     events = yaml.parse(template.render({'a': value}), Loader=yaml.SafeLoader)
     return [getattr(event, 'value', type(event)) for event in events]
 
 
 class InShell(unittest.TestCase):
-    def test_a_word_of_its_own_is_a_place(self):
+    def test_the_shell_filter_is_accepted_for_a_word_of_its_own(self):
         right = (
             'A={{ a | shell }}', 'echo {{ a | shell }} "$B" \'c\'', 'x $(cat {{ a | shell }})',
             "B='it'\nA={{ a | shell }}\nC='s'", 'cat <<EOF\nx\nEOF\nA={{ a | shell }}',
@@ -51,7 +51,7 @@ class InShell(unittest.TestCase):
         for text in right:
             self.assertEqual([], wrong(SH + text), text)
 
-    def test_quotes_comments_and_documents_are_none(self):
+    def test_the_shell_filter_is_refused_in_quotes_comments_and_here_documents(self):
         spots = (
             'echo "{{ a | shell }}"', "echo '{{ a | shell }}'", "echo 'x\n{{ a | shell }}\n'",
             '# {{ a | shell }}', 'x; # {{ a | shell }}', 'cat <<EOF\n{{ a | shell }}\nEOF',
@@ -70,7 +70,7 @@ class InShell(unittest.TestCase):
                 self.assertEqual((SH + text).count('\n', 0, at) + 1, problem.line)
                 self.assertIn('variable', problem.message)
 
-    def test_where_it_is_refused_a_value_would_get_out(self):
+    def test_a_value_can_run_commands_where_the_shell_filter_is_refused(self):
         value = "'\n$(echo OUT >&2)\n'"
         for text in (
             '# {{ a | shell }}\n',
@@ -82,11 +82,11 @@ class InShell(unittest.TestCase):
             self.assertIn(b'OUT', done.stderr, text)
 
     @given(around('{{ a | shell }}', [*SHELL_BITS, *DOCUMENT_BITS]))
-    def test_where_it_is_taken_no_value_gets_out(self, text):
+    def test_no_value_can_run_commands_where_the_shell_filter_is_accepted(self, text):
         template = TextTemplate(SH + text, file='t')
         if list(misplaced(template)):
             return
-        # Each of its lines makes a file in the middle of a script, whatever is around it.
+        # Each line would create a file if a shell ran it, whatever the quotes around it.
         value = '\'\n>out\n"\n>out\n`>out`$(>out)\nEOF\n>out\n\tEND\n>out\n'
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run(
@@ -98,22 +98,22 @@ class InShell(unittest.TestCase):
             )
             self.assertEqual([], list(pathlib.Path(folder).iterdir()))
 
-    def test_the_quotes_of_json_are_none_to_a_shell(self):
+    def test_the_json_filter_is_refused_in_a_shell_script(self):
         (problem,) = wrong('#!/usr/bin/env bash\nA={{ a | json }}')
         self.assertEqual((2, 3), (problem.line, problem.column))
         self.assertIn('| shell', problem.message)
 
-    def test_other_scripts_take_no_words_of_a_shell(self):
+    def test_the_shell_filter_is_refused_in_scripts_of_other_languages(self):
         self.assertEqual([], wrong('#!/usr/bin/python3\nA = {{ a | json }}'))
         (problem,) = wrong('#!/usr/bin/env python3\nA = {{ a | shell }}')
         self.assertIn('not a shell', problem.message)
 
-    def test_what_is_neither_is_the_authors_own(self):
+    def test_filters_in_other_files_are_not_checked(self):
         self.assertEqual([], wrong('A="{{ a | shell }}" {{ a | json }}', file='x.conf'))
 
 
 class InYaml(unittest.TestCase):
-    def test_json_is_a_value_of_its_own(self):
+    def test_the_json_filter_is_accepted_for_a_whole_value(self):
         right = (
             'k: {{ a | json }}', '- {{ a | json }}', 'k: [x, {{ a | json }}]',
             'k: {{ a | json }} # x',
@@ -125,7 +125,7 @@ class InYaml(unittest.TestCase):
             self.assertEqual([], wrong(YAML + text), text)
             self.assertEqual([], wrong(text, file='t.yaml'), text)
 
-    def test_json_within_text_is_none(self):
+    def test_the_json_filter_is_refused_within_text(self):
         spots = (
             "k: '{{ a | json }}'", 'k: "{{ a | json }}"', 'k: x {{ a | json }}',
             'k: {{ a | json }} x', 'k: |\n  {{ a | json }}', 'k: >\n  x {{ a | json }}',
@@ -137,12 +137,12 @@ class InYaml(unittest.TestCase):
                 self.assertIn('put nothing around it', problem.message)
                 self.assertGreater(problem.line, 1)
 
-    def test_json_in_the_name_of_a_value_is_none(self):
+    def test_the_json_filter_is_refused_in_anchors_aliases_and_tags(self):
         for text in ('k: &a{{ a | json }} x', 'k: *a{{ a | json }}', 'k: !{{ a | json }} x'):
             self.assertEqual(1, len(wrong(YAML + text)), text)
 
     @given(around('{{ a | json }}', YAML_BITS))
-    def test_where_it_is_taken_every_value_comes_out_as_it_went_in(self, text):
+    def test_every_value_is_preserved_where_the_json_filter_is_accepted(self, text):
         template = TextTemplate(text, file='t.yaml')
         if list(misplaced(template)):
             return
@@ -150,17 +150,17 @@ class InYaml(unittest.TestCase):
         expected = [value if one == 'word' else one for one in scalars(template, 'word')]
         self.assertEqual(expected, scalars(template, value))
 
-    def test_words_of_a_shell_are_none(self):
+    def test_the_shell_filter_is_refused_in_yaml(self):
         (problem,) = wrong(YAML + 'runcmd:\n  - echo {{ a | shell }}')
         self.assertEqual((3, 10), (problem.line, problem.column))
 
-    def test_what_is_no_yaml_is_told_with_its_place(self):
+    def test_invalid_yaml_is_reported_at_its_line(self):
         (problem,) = wrong(YAML + 'a: [1\nb: 2')
         self.assertEqual(3, problem.line)
         self.assertIn('not YAML', problem.message)
         (problem,) = wrong('a: \x01', file='t.yml')
         self.assertIn('not YAML', problem.message)
 
-    def test_json_files_are_judged_alike(self):
+    def test_json_files_are_checked_like_yaml(self):
         self.assertEqual([], wrong('{"a": {{ a | json }}}', file='t.json'))
         self.assertEqual(1, len(wrong('{"a": "{{ a | json }}"}', file='t.json')))
