@@ -82,7 +82,8 @@ class AmphoraComputeError(KilnError):
         if advice is None:
             advice = self._advised(retryable, outcome)
         if advice is not self.advice:
-            self.advice, self.retryable = advice, advice.again
+            self.advice: Advice = advice
+            self.retryable: bool = advice.again
 
     def _advised(self, retryable: bool | None, outcome: Outcome | None) -> Advice:
         """Return the advice that agrees with the error's own facts."""

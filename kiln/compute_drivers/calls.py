@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
+from typing import ClassVar
 
 from kiln.models import Ability
 
@@ -69,10 +71,10 @@ class Call(enum.Enum):
         self.traffic = traffic
         self.repeatable = repeatable
         # The name in messages, logs and metrics: 'build', 'find_build'.
-        self.label = hook[1:]
+        self.label: str = hook[1:]
         # A call that not every backend can serve has the ability of its name.
         self.ability = _ABILITIES.get(self.label)
 
     # Members are singletons. The enum's own hash is slow Python code, and every call
     # looks up a member.
-    __hash__ = object.__hash__
+    __hash__: ClassVar[Callable[[object], int]] = object.__hash__

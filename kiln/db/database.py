@@ -64,9 +64,9 @@ class Database:
         self._url = parse_url(url)
         self.clock = clock
         #: ``sqlite``, ``postgresql`` or ``mariadb``.
-        self.kind = self._url.get_backend_name()
+        self.kind: str = self._url.get_backend_name()
         #: The name of the database in messages.
-        self.name = f'file {self.path}' if self.path else _without_user(self._url)
+        self.name: str = f'file {self.path}' if self.path else _without_user(self._url)
         #: SQL expression for the time of the database.
         self.now: sa.ColumnElement[float] = sa.literal_column(_NOW[self.kind], sa.Double())
         self._lock_timeout_s = lock_timeout_s

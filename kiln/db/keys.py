@@ -46,7 +46,7 @@ class KeyFile:
 
     def __init__(self, path: str | os.PathLike[str], *, make: bool = False) -> None:
         """Set the path; the file is read, or with ``make`` created, on first use."""
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._make = make
         self._lock = threading.Lock()
         self._seen: tuple[int, ...] = ()

@@ -38,15 +38,15 @@ class Store:
     def __init__(self, database: Database, keys: KeyFile) -> None:
         self._database = database
         self._writing = Writing(database, keys)
-        self.clusters = Clusters(database)
-        self.templates = Templates(database)
-        self.nodes = Nodes(database)
-        self.operations = Operations(database)
-        self.journal = Journal(database)
-        self.leases = Leases(database)
-        self.events = Events(database)
-        self.receipts = Receipts(database)
-        self.secrets = Secrets(database, keys)
+        self.clusters: Clusters = Clusters(database)
+        self.templates: Templates = Templates(database)
+        self.nodes: Nodes = Nodes(database)
+        self.operations: Operations = Operations(database)
+        self.journal: Journal = Journal(database)
+        self.leases: Leases = Leases(database)
+        self.events: Events = Events(database)
+        self.receipts: Receipts = Receipts(database)
+        self.secrets: Secrets = Secrets(database, keys)
 
     @contextlib.contextmanager
     def writing(self, lease: Lease) -> Iterator[Batch]:

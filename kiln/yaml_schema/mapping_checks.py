@@ -88,7 +88,7 @@ class Record(Kind[T]):
         for field in fields:
             _HOMES.setdefault((file, field.name), []).append(title)
         required = [field.name for field in fields if field.required]
-        self.words = f'a mapping with keys such as {", ".join(required or [fields[0].name])}'
+        self.words: str = f'a mapping with keys such as {", ".join(required or [fields[0].name])}'
 
     # ---- reading ----------------------------------------------------------
 

@@ -60,7 +60,7 @@ class Text(Kind[str]):
     """Text on one line."""
 
     def __init__(self, words: str = 'text', *, longest: int = 255, pattern: str = '') -> None:
-        self.words = words
+        self.words: str = words
         self._longest = longest
         self._pattern = pattern or r'\S(.*\S)?'
 
@@ -92,7 +92,7 @@ class Text(Kind[str]):
 class Paragraphs(Kind[str]):
     """Text of any number of lines."""
 
-    words = 'text'
+    words: str = 'text'
 
     def _read(self, node: Node, mistakes: Mistakes) -> str | Wrong:
         return node.value if isinstance(node.value, str) else self._refuse(node, mistakes)
@@ -121,7 +121,7 @@ class Name(Text):
 class Flag(Kind[bool]):
     """A boolean."""
 
-    words = 'true or false'
+    words: str = 'true or false'
 
     def _read(self, node: Node, mistakes: Mistakes) -> bool | Wrong:
         return node.value if isinstance(node.value, bool) else self._refuse(node, mistakes)
@@ -135,7 +135,7 @@ class Whole(Kind[int]):
 
     def __init__(self, least: int, most: int) -> None:
         self._least, self._most = least, most
-        self.words = f'a whole number from {least} to {most}'
+        self.words: str = f'a whole number from {least} to {most}'
 
     def _read(self, node: Node, mistakes: Mistakes) -> int | Wrong:
         number = node.value
@@ -160,7 +160,7 @@ class Duration(Kind[float]):
 
     def __init__(self, least_s: int, most_s: int) -> None:
         self._least_s, self._most_s = least_s, most_s
-        self.words = (
+        self.words: str = (
             f'seconds as a number or a time such as 90s, 10m or 1h30m, from '
             f'{_spoken(least_s)} to {_spoken(most_s)}'
         )
@@ -198,7 +198,7 @@ class Share(Kind[Portion]):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self.words = f'a whole number from 0 to {most}, or a percentage from 0% to 100%'
+        self.words: str = f'a whole number from 0 to {most}, or a percentage from 0% to 100%'
 
     def _read(self, node: Node, mistakes: Mistakes) -> Portion | Wrong:
         match node.value:
@@ -229,7 +229,7 @@ class Choice(Kind[E]):
 
     def __init__(self, choices: type[E]) -> None:
         self._choices = choices
-        self.words = f'one of {", ".join(choices)}'
+        self.words: str = f'one of {", ".join(choices)}'
 
     def _read(self, node: Node, mistakes: Mistakes) -> E | Wrong:
         if not isinstance(node.value, str):

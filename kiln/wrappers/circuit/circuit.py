@@ -46,7 +46,7 @@ class Circuit:
         rng: random.Random | None = None,
     ) -> None:
         self.name = name
-        self.settings = settings or CircuitSettings()
+        self.settings: CircuitSettings = settings or CircuitSettings()
         self._monotonic = clock.monotonic
         self._rng = rng or random.Random()  # noqa: S311  # spreads probes, guards no secret
         self._slow_s = self.settings.slow_call_s

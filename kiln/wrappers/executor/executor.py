@@ -66,7 +66,7 @@ class ExecutorDriver(DriverWrapper):
         rng: random.Random | None = None,
     ) -> None:
         super().__init__(inner)
-        self.settings = settings or ExecutorSettings()
+        self.settings: ExecutorSettings = settings or ExecutorSettings()
         self._scheduler = scheduler
         self._listener = guarded(listener)
         self._callers = callers

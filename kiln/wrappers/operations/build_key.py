@@ -16,7 +16,7 @@ class BuildKey:
     __slots__ = ('_drawn_at', 'text')
 
     def __init__(self, text: str, *, drawn: bool = False) -> None:
-        self.text = text
+        self.text: str = text
         # Compared with the count of forks, because reads in a child are not visible here.
         self._drawn_at = _forks if drawn else None
 
