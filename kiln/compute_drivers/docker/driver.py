@@ -87,10 +87,10 @@ class DockerDriver(AmphoraComputeDriver):
         return self._builds.build(request)
 
     def _delete(self, amphora_id: str) -> None:
-        self._builds.delete(_about('delete', amphora_id))
+        self._builds.delete(Asked.about('delete', amphora_id))
 
     def _get(self, amphora_id: str) -> Amphora:
-        return self._told(self._container(_about('get', amphora_id)))
+        return self._told(self._container(Asked.about('get', amphora_id)))
 
     def _list(self, owner: str) -> Iterable[Amphora]:
         asked = Asked(verb='list', subject=f'the amphorae of {owner}')
@@ -129,7 +129,7 @@ class DockerDriver(AmphoraComputeDriver):
     # ---- execution state -------------------------------------------------
 
     def _suspend(self, amphora_id: str) -> None:
-        asked = _about('suspend', amphora_id)
+        asked = Asked.about('suspend', amphora_id)
         self._own(asked)
         try:
             self._engine.ask(asked, Session.pause, amphora_id)
@@ -138,13 +138,13 @@ class DockerDriver(AmphoraComputeDriver):
                 raise
 
     def _resume(self, amphora_id: str) -> None:
-        asked = _about('resume', amphora_id)
+        asked = Asked.about('resume', amphora_id)
         if self._own(asked).state is not State.SUSPENDED:
             raise asked.error(NotSuspendedError, 'it is not suspended.')
         self._engine.ask(asked, Session.unpause, amphora_id)
 
     def _reboot(self, amphora_id: str, hard: bool) -> None:
-        asked = _about('reboot', amphora_id)
+        asked = Asked.about('reboot', amphora_id)
         amphora = self._own(asked)
         if amphora.state is State.SUSPENDED:
             raise asked.error(InstanceStateConflict, 'it is suspended; resume it first.')
@@ -157,7 +157,7 @@ class DockerDriver(AmphoraComputeDriver):
     # ---- networks --------------------------------------------------------
 
     def _attach_network(self, amphora_id: str, network_id: str, address: str | None) -> Attachment:
-        asked = _about(f'attach network {network_id} to', amphora_id, network_id)
+        asked = Asked.about(f'attach network {network_id} to', amphora_id, network_id)
         amphora = self._own(asked)
         if address is not None:
             address = body.checked_address(asked, InvalidRequest, address)
@@ -170,7 +170,7 @@ class DockerDriver(AmphoraComputeDriver):
         return found
 
     def _detach_network(self, amphora_id: str, network_id: str) -> None:
-        asked = _about(f'detach network {network_id} from', amphora_id, network_id)
+        asked = Asked.about(f'detach network {network_id} from', amphora_id, network_id)
         self._own(asked)
         try:
             self._network(asked, network_id)
@@ -221,7 +221,7 @@ class DockerDriver(AmphoraComputeDriver):
         resources.delete(self._engine, resource)
 
     def _console_log(self, amphora_id: str, lines: int | None) -> str:
-        asked = _about('read the console log of', amphora_id)
+        asked = Asked.about('read the console log of', amphora_id)
         self._own(asked)
         tail = 'all' if lines is None else lines
         said: bytes = self._engine.ask(asked, Session.logs, amphora_id, tail=tail)
@@ -272,7 +272,3 @@ class DockerDriver(AmphoraComputeDriver):
     def _amphora(self, answer: Mapping[str, Any], condition: states.Condition) -> Amphora:
         rebooting = answer['Id'] in self._reboots
         return translate.amphora_of(answer, condition, rebooting=rebooting)
-
-
-def _about(verb: str, amphora_id: str, resource_id: str | None = None) -> Asked:
-    return Asked(verb=verb, subject=amphora_id, amphora_id=amphora_id, resource_id=resource_id)

@@ -21,7 +21,7 @@ import urllib3.exceptions
 
 from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.authoring.error_context import Asked
-from kiln.compute_drivers.docker.api import errors, failures, ssh
+from kiln.compute_drivers.docker.api import errors, ssh
 from kiln.compute_drivers.docker.api.errors import Reply
 from kiln.exceptions import ConfigurationError, Outcome, ServiceTimeout, ServiceUnavailable
 
@@ -105,7 +105,7 @@ class Engine:
         except docker.errors.APIError as exc:
             raise errors.refused(asked, _reply(exc)) from exc
         except _NO_ANSWER as exc:
-            raise failures.unanswered(asked, exc) from exc
+            raise errors.unanswered(asked, exc) from exc
         except ValueError as exc:
             # A success that is not JSON was not sent by an engine.
             raise errors.refused(asked, Reply(status=200)) from exc
@@ -171,7 +171,7 @@ class Engine:
         except docker.errors.APIError as exc:
             raise errors.refused(dataclasses.replace(asked, making=False), _reply(exc)) from exc
         except _NO_ANSWER as exc:
-            raise failures.unanswered(asked, exc, at=f' at {self._shown}') from exc
+            raise errors.unanswered(asked, exc, at=f' at {self._shown}') from exc
         except (ValueError, KeyError, TypeError) as exc:
             raise asked.error(
                 ServiceUnavailable, f'what answers at {self._shown} is not a container engine.'

@@ -50,26 +50,21 @@ class Services:
     """Nova, Neutron and Glance with the credentials of one project."""
 
     def __init__(
-        self,
-        keystone: session.Session,
-        *,
-        region: str | None,
-        interfaces: list[str],
-        overrides: Mapping[str, str | None],
-        timeout_s: float,
-        connect_timeout_s: float,
-        pinned: str | None,
-        clock: Clock,
+        self, conf: Any, keystone: session.Session, *, region: str | None, clock: Clock
     ) -> None:
         self._session = keystone
-        self._where: dict[str, Any] = {'interface': interfaces, 'region_name': region}
-        self._overrides = overrides
-        self._timeout_s, self._connect_timeout_s = timeout_s, connect_timeout_s
+        self._where = {'interface': conf.valid_interfaces, 'region_name': region}
+        self._overrides: Mapping[str, str | None] = {
+            service: getattr(conf, f'{service}_endpoint_override')
+            for service in ('compute', *_PREFIXES)
+        }
+        self._timeout_s, self._connect_timeout_s = conf.timeout, conf.connect_timeout
+        self._pinned: str | None = conf.microversion
+        pinned = self._pinned
         if pinned and not _minor(OLDEST) <= _minor(pinned) <= _minor(NEWEST):
             raise ConfigurationError(
                 f'Cannot use microversion {pinned}: it must be from {OLDEST} to {NEWEST}.'
             )
-        self._pinned = pinned
         self._clock = clock
         self._lock = threading.Lock()
         # The endpoints of one token: a new token can come with another catalogue.
@@ -197,7 +192,7 @@ class Services:
 
     def _look_up(self, asked: Asked, service: str) -> str:
         try:
-            url = self._overrides.get(service) or self._session.get_endpoint(
+            url = self._overrides[service] or self._session.get_endpoint(
                 service_type=service, **self._where
             )
         except ksa.EndpointNotFound:
