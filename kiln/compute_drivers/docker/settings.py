@@ -81,29 +81,21 @@ def read(conf: Any, backend: str) -> Settings:
         raise ConfigurationError(
             f'Cannot use flavor {conf.flavor!r}: it is not among flavors ({known}).'
         )
-    return Settings(
-        image=conf.image,
-        flavor=conf.flavor,
-        flavors=flavors,
-        networks=tuple(conf.networks),
-        zones=tuple(conf.zones) or (backend,),
-        pull=conf.pull,
-        seed=conf.seed,
-        publish=tuple(_each('publish', conf.publish, _published)),
-        volumes=tuple(_each('volumes', conf.volumes, _absolute)),
-        tmpfs=dict(_each('tmpfs', conf.tmpfs, _tmpfs)),
-        devices=tuple(_each('devices', conf.devices, _device)),
-        mounts=tuple(_each('mounts', conf.mounts, _mount)),
-        dns=tuple(_each('dns', conf.dns, lambda text: str(ipaddress.ip_address(text)))),
-        restart=_each('restart', [conf.restart], _restart)[0],
-        privileged=conf.privileged,
-        init=conf.init,
-        tty=conf.tty,
-        stop_signal=conf.stop_signal,
-        stop_timeout=conf.stop_timeout,
-        cgroup_parent=conf.cgroup_parent,
-        shm_size=_each('shm_size', [conf.shm_size], parse_size)[0] if conf.shm_size else None,
-    )
+    parsed = {
+        'flavors': flavors,
+        'networks': tuple(conf.networks),
+        'zones': tuple(conf.zones) or (backend,),
+        'publish': tuple(_each('publish', conf.publish, _published)),
+        'volumes': tuple(_each('volumes', conf.volumes, _absolute)),
+        'tmpfs': dict(_each('tmpfs', conf.tmpfs, _tmpfs)),
+        'devices': tuple(_each('devices', conf.devices, _device)),
+        'mounts': tuple(_each('mounts', conf.mounts, _mount)),
+        'dns': tuple(_each('dns', conf.dns, lambda text: str(ipaddress.ip_address(text)))),
+        'restart': _each('restart', [conf.restart], _restart)[0],
+        'shm_size': _each('shm_size', [conf.shm_size], parse_size)[0] if conf.shm_size else None,
+    }
+    names = {field.name for field in dataclasses.fields(Settings)}
+    return Settings(**parsed, **{name: getattr(conf, name) for name in names - parsed.keys()})
 
 
 def _each(option: str, texts: Sequence[str], parse: Any) -> list[Any]:
