@@ -50,8 +50,8 @@ def load_hooks(
             problems.append(Problem(message=message))
     if problems:
         raise InvalidHooks(problems)
-    return tuple(sorted(seen.values(), key=lambda one: (list(Point).index(one.point), one.order,
-                                                        one.name)))  # fmt: skip
+    places = {point: place for place, point in enumerate(Point)}
+    return tuple(sorted(seen.values(), key=lambda one: (places[one.point], one.order, one.name)))
 
 
 # ---- a directory -------------------------------------------------------------

@@ -100,13 +100,13 @@ class Services:
         more: dict[str, Any] = {'params': query} if query else {}
         if body is not None:
             more['body'] = body
+        timeout = self._timeout(asked, service)
         started = self._clock.monotonic()
         try:
             # keystoneauth's own debug log would hold user data and console output.
             response, found = client.request(
-                base + path, method, raise_exc=False, log=False,
-                timeout=self._timeout(asked, service), **more,
-            )  # fmt: skip
+                base + path, method, raise_exc=False, log=False, timeout=timeout, **more
+            )
         except ksa.ClientException as exc:
             self._refresh()
             raise unanswered(asked, service, exc) from exc
@@ -114,10 +114,8 @@ class Services:
         reply = Reply(
             service=service, status=response.status_code, headers=response.headers, body=found
         )
-        LOG.debug(
-            '%s %s %s: %s in %.0f ms (%s)',
-            service, method, response.url, reply.status, took_ms, reply.request_id,
-        )  # fmt: skip
+        sent = f'{service} {method} {response.url}'
+        LOG.debug('%s: %s in %.0f ms (%s)', sent, reply.status, took_ms, reply.request_id)
         if service == 'compute':
             self._compare_clocks(reply)
         if reply.status >= 300:

@@ -9,14 +9,7 @@ from typing import Any
 
 from kiln.compute_drivers.authoring import user_data
 from kiln.compute_drivers.authoring.error_context import Asked
-from kiln.compute_drivers.nova.translate import (
-    FLAVOR,
-    GROUP,
-    IMAGE,
-    KEY_TAG,
-    OWNER_TAG,
-    TYPE,
-)  # fmt: skip
+from kiln.compute_drivers.nova.translate import FLAVOR, GROUP, IMAGE, KEY_TAG, OWNER_TAG, TYPE
 from kiln.exceptions import InvalidBuildRequest, UnsupportedOperation, UserDataTooLarge
 from kiln.models import BuildRequest
 

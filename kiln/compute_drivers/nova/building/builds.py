@@ -185,10 +185,10 @@ class Builds:
         networks: Sequence[str],
     ) -> str:
         version = body.PERSONALITY if chosen.content.personality else self._services.version(asked)
+        ports = [*request.port_ids, *lock]
         sent = body.create_body(
-            asked, request, chosen, self._conf,
-            ports=[*request.port_ids, *lock], networks=networks, version=version,
-        )  # fmt: skip
+            asked, request, chosen, self._conf, ports=ports, networks=networks, version=version
+        )
         before = request.build_key in self._doubted
         if not before:
             self._doubted[request.build_key] = None
