@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
 from collections.abc import Callable
@@ -19,18 +20,12 @@ _UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
 
 def seconds(text: str) -> float:
     """Return a number of seconds above 0, or raise an error for argparse."""
-    number = _read(float, text)
-    if not 0 < number < float('inf'):
-        raise argparse.ArgumentTypeError(f'{text!r} is not a number above 0')
-    return number
+    return _above_0(float, text, 'number')
 
 
 def whole(text: str) -> int:
     """Return a whole number above 0, or raise an error for argparse."""
-    number = _read(int, text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f'{text!r} is not a whole number above 0')
-    return number
+    return _above_0(int, text, 'whole number')
 
 
 def count(text: str) -> int:
@@ -48,11 +43,12 @@ def span(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-def _read(kind: type[_Number], text: str) -> _Number:
-    try:
-        return kind(text)
-    except ValueError:
-        return kind(0)
+def _above_0(kind: type[_Number], text: str, words: str) -> _Number:
+    with contextlib.suppress(ValueError):
+        number = kind(text)
+        if 0 < number < float('inf'):
+            return number
+    raise argparse.ArgumentTypeError(f'{text!r} is not a {words} above 0')
 
 
 def pair(text: str) -> tuple[str, str]:

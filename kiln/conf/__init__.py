@@ -54,10 +54,8 @@ def load(
         why = exc.strerror if isinstance(exc, OSError) else exc
         raise ConfigurationError(f'Cannot read the configuration in {files}: {why}') from exc
     register(conf, compute.GROUP, compute.SITE_OPTS)
-    register(conf, clusters.GROUP, clusters.OPTS)
-    register(conf, db.GROUP, db.OPTS)
-    register(conf, hooks.GROUP, hooks.OPTS)
-    register(conf, images.GROUP, images.OPTS)
+    for module in (clusters, db, hooks, images):
+        register(conf, module.GROUP, module.OPTS)
     return conf
 
 

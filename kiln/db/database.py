@@ -44,10 +44,10 @@ _IDLE_S = 4.0
 # Deadlocks, lock timeouts, full or unreachable servers: the same change might succeed
 # a moment later.
 _PASSING = {
-    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY, sqlite3.SQLITE_BUSY_SNAPSHOT,
-    '40001', '40P01', '53300', '55P03', '57P01', '57P02', '57P03', '25P03',
-    1020, 1040, 1205, 1213, 1927, 2003, 2006, 2013, 4031,
-}  # fmt: skip
+    *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY, sqlite3.SQLITE_BUSY_SNAPSHOT),
+    *('40001', '40P01', '53300', '55P03', '57P01', '57P02', '57P03', '25P03'),
+    *(1020, 1040, 1205, 1213, 1927, 2003, 2006, 2013, 4031),
+}
 
 
 class Contradiction(StoreError):

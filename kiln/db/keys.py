@@ -7,17 +7,15 @@ process that has not reloaded the file can have encrypted with the last of them.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
-import tempfile
 import threading
 from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from kiln.clusters.exceptions import StoreError
-from kiln.db.tables.files import sync
+from kiln.db.tables.files import drafted
 
 _HEADER = '# Keys of the secrets in the store of kiln. Keep them as safe as the secrets.\n'
 
@@ -158,24 +156,8 @@ class KeyFile:
     def _save(self, ring: _Ring, *, first: bool = False) -> None:
         """Write the file atomically; with ``first`` only if it does not exist."""
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(
-                prefix=f'.{self.path.name}.', dir=self.path.parent
-            ) as folder:
-                draft = Path(folder, self.path.name)
-                draft.touch(mode=0o600)
-                with draft.open('w', encoding='ascii') as file:
-                    file.write(ring.render())
-                    file.flush()
-                    os.fsync(file.fileno())
-                if first:
-                    # If several processes need a key at the same time, one creates it.
-                    with contextlib.suppress(FileExistsError):
-                        os.link(draft, self.path)
-                else:
-                    draft.replace(self.path)
-            # Else a power cut could lose a key that is already in use.
-            sync(self.path.parent)
+            with drafted(self.path, replace=not first) as draft:
+                draft.write_text(ring.render(), encoding='ascii')
         except OSError as exc:
             raise StoreError(
                 f'Cannot write the keys to {self.path}: {exc.strerror}. Name another file in '

@@ -10,9 +10,8 @@ from kiln.hooks.hook import DRIVER, NAME, Executable, Hook, HookOptions, Target,
 from kiln.hooks.points import OnDeadline, OnFailure, Point
 from kiln.yaml_schema.container_checks import ListOf
 from kiln.yaml_schema.mapping_checks import Field, Found, Record
-from kiln.yaml_schema.mistake_list import Mistakes
-from kiln.yaml_schema.nodes import Node, shown
-from kiln.yaml_schema.value_checks import Choice, Duration, Text, Whole, Wrong
+from kiln.yaml_schema.nodes import shown
+from kiln.yaml_schema.value_checks import Choice, Duration, Text, Whole
 
 _LONGEST_S = 86_400
 _LOOPBACK = ('127.0.0.1', '::1', 'localhost')
@@ -34,32 +33,6 @@ class Declared(HookOptions):
             target = Webhook(self.url, self.secret_file, self.ca_file)
         options = {one.name: getattr(self, one.name) for one in dataclasses.fields(HookOptions)}
         return Hook(**options, target=target, origin=origin)
-
-
-class _Name(Text):
-    """The name of a hook."""
-
-    def __init__(self) -> None:
-        words = 'a name of lowercase letters, digits, dots, dashes and underscores'
-        super().__init__(words, longest=63, pattern=NAME.pattern)
-
-    def _read(self, node: Node, mistakes: Mistakes) -> str | Wrong:
-        if node.value == DRIVER:
-            mistakes.add(node, f'{DRIVER} is reserved for the cluster driver; write another name')
-        return super()._read(node, mistakes)
-
-
-class _Url(Text):
-    """The URL of a webhook."""
-
-    def __init__(self) -> None:
-        super().__init__('a URL that begins with https://', longest=2000)
-
-    def _read(self, node: Node, mistakes: Mistakes) -> str | Wrong:
-        url = super()._read(node, mistakes)
-        if isinstance(url, str) and (why := url_mistake(url)):
-            mistakes.add(node, why)
-        return url
 
 
 def url_mistake(url: str) -> str:
@@ -94,12 +67,24 @@ def _settle(found: Found) -> None:
             found.mistakes.add(found.at(field), message)
 
 
+def _name_mistake(name: str) -> str:
+    reserved = f'{DRIVER} is reserved for the cluster driver; write another name'
+    return reserved if name == DRIVER else ''
+
+
+_NAME = Text(
+    'a name of lowercase letters, digits, dots, dashes and underscores',
+    longest=63,
+    pattern=NAME.pattern,
+    wrong=_name_mistake,
+)
+_URL = Text('a URL that begins with https://', longest=2000, wrong=url_mistake)
 _PATH = Text('an absolute path', longest=4096, pattern=r'/\S*')
 
 HOOK = Record(
     Declared,
     'a hook',
-    Field(name='name', kind=_Name(), required=True, help='Name, unique at its point.'),
+    Field(name='name', kind=_NAME, required=True, help='Name, unique at its point.'),
     Field(name='point', kind=Choice(Point), required=True, help='When the hook is called.'),
     Field(
         name='exec', kind=ListOf(Text('text', longest=4096), 'a list of a program and its '
@@ -108,7 +93,7 @@ HOOK = Record(
         also=('command', 'executable', 'run'),
     ),
     Field(
-        name='url', kind=_Url(), help='The URL to which the payload is posted.', also=('webhook',)
+        name='url', kind=_URL, help='The URL to which the payload is posted.', also=('webhook',)
     ),
     Field(
         name='secret_file', kind=_PATH,

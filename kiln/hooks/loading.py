@@ -50,8 +50,8 @@ def load_hooks(
             problems.append(Problem(message=message))
     if problems:
         raise InvalidHooks(problems)
-    return tuple(sorted(seen.values(), key=lambda one: (list(Point).index(one.point), one.order,
-                                                        one.name)))  # fmt: skip
+    places = {point: place for place, point in enumerate(Point)}
+    return tuple(sorted(seen.values(), key=lambda one: (places[one.point], one.order, one.name)))
 
 
 # ---- a directory -------------------------------------------------------------
@@ -118,19 +118,11 @@ def _unfit(path: Path) -> str:
 
 def _of_file(file: Path, problems: list[Problem]) -> list[Hook]:
     # Imported here: only sites with such a file need PyYAML.
-    from kiln.yaml_schema.reader import MAX_BYTES, documents
+    from kiln.yaml_schema.reader import only_document
 
-    try:
-        with file.open('rb') as opened:
-            content = opened.read(MAX_BYTES + 1)
-    except OSError as exc:
-        problems.append(_about(file, f'it cannot be read: {exc.strerror}'))
-        return []
     mistakes = Mistakes(str(file))
-    roots = list(documents(content, mistakes))
-    for other in roots[1:]:
-        mistakes.add(other, 'hooks.yaml has a single document; remove this one')
-    hooks = list(_of_document(roots[0], mistakes)) if roots else []
+    root = only_document(file, mistakes)
+    hooks = [] if root is None else list(_of_document(root, mistakes))
     try:
         mistakes.raise_any()
     except InvalidCluster as exc:

@@ -65,8 +65,8 @@ class Hooks:
         except Exception as exc:
             LOG.exception('Hook %s (%s) could not be called', hook, call.invocation)
             answer = Answer.failed(f'it could not be called: {exc}')
-        LOG.info('Hook %s (%s) answered %s: %s', hook, call.invocation, answer.reply,
-                 answer.message)  # fmt: skip
+        reply = answer.reply
+        LOG.info('Hook %s (%s) answered %s: %s', hook, call.invocation, reply, answer.message)
         return answer
 
     def _answer(self, target: Target, document: Mapping[str, Any], timeout_s: float) -> Answer:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kiln.images.archives.sources import Release, Source, newest
+from kiln.images.archives.sources import Release, Source
 from kiln.images.recipe import Recipe, Variant, digest_of
 
 KEY_DIGITS = 12
@@ -44,8 +43,8 @@ class Order:
 
     @property
     def epoch(self) -> int:
-        """Date for files without a date of their own."""
-        return newest(self.releases)
+        """Date for files without a date of their own: that of the newest archive."""
+        return max(release.at for release in self.releases)
 
 
 def layer_files(index: int) -> str:
@@ -147,8 +146,3 @@ def arguments(order: Order, stage: Path) -> Sequence[str]:
 def packages(listing: str) -> dict[str, str]:
     """Return package versions from the package list of a build."""
     return dict(line.split(' ', 1) for line in listing.splitlines() if ' ' in line)
-
-
-def shown(command: Sequence[str]) -> str:
-    """Return a command quoted for a shell."""
-    return shlex.join(command)

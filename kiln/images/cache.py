@@ -189,16 +189,9 @@ def _folders(path: Path, *, hidden: bool = False) -> Sequence[Path]:
 
 
 def _written(image: Image) -> str:
-    facts = {
-        field.name: _plain(getattr(image, field.name))
-        for field in dataclasses.fields(image)
-        if field.name != 'path'
-    }
-    return json.dumps(facts, indent=1, sort_keys=True)
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
+    names = {field.name for field in dataclasses.fields(image)} - {'path'}
+    facts = {name: getattr(image, name) for name in names}
+    return json.dumps(facts, indent=1, sort_keys=True, default=dict)
 
 
 def _read(folder: Path) -> Image | None:

@@ -69,9 +69,7 @@ class Library:
         :raises AmbiguousRecipe: several recipes have the name.
         :raises InvalidRecipe: the recipe is invalid; contains every mistake.
         """
-        if '/' in word:
-            return self.read(Path(word))
-        return self.read(self._entry(word).path)
+        return self.read(Path(word) if '/' in word else self._entry(word).path)
 
     def read(self, directory: Path) -> Recipe:
         """Return the complete recipe of a directory; raises the same errors as ``find``."""

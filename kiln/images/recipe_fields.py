@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
-
 from kiln.images.recipe import Declared, Variant
-from kiln.yaml_schema.container_checks import ListOf
+from kiln.yaml_schema.container_checks import ListOf, MapOf
 from kiln.yaml_schema.mapping_checks import Field, Record
-from kiln.yaml_schema.mistake_list import Mistakes
-from kiln.yaml_schema.nodes import Node
-from kiln.yaml_schema.value_checks import Choice, Flag, Kind, Name, Paragraphs, Text, Wrong
+from kiln.yaml_schema.value_checks import Choice, Flag, Name, Paragraphs, Text
 
 PACKAGE = Text(
     'a package: NAME, NAME=VERSION or NAME/SUITE',
@@ -19,36 +13,11 @@ PACKAGE = Text(
 )
 SUITE = Text('the name of a Debian suite, such as bookworm', pattern='[a-z][a-z0-9-]*')
 _PATH = Text('an absolute path, in which * matches anything', longest=1000, pattern=r'/\S*')
-
-
-class Texts(Kind[Mapping[str, str]]):
-    """A mapping of names to texts."""
-
-    words = 'a mapping of names to texts'
-    _name = Text('a name without spaces', pattern=r'[A-Za-z0-9][A-Za-z0-9._-]*')
-    _text = Text('text', longest=1000)
-
-    def _read(self, node: Node, mistakes: Mistakes) -> Mapping[str, str] | Wrong:
-        if not isinstance(node.value, Mapping):
-            return self._refuse(node, mistakes)
-        found = {}
-        for name, pair in node.entries.items():
-            self._name.read(pair.key, mistakes)
-            text = self._text.read(pair.value, mistakes)
-            if isinstance(text, str):
-                found[name] = text
-        return MappingProxyType(found)
-
-    def write(self, value: Mapping[str, str]) -> dict[str, str]:
-        return dict(value)
-
-    def schema(self) -> dict[str, Any]:
-        return {
-            'type': 'object',
-            'propertyNames': self._name.schema(),
-            'additionalProperties': self._text.schema(),
-        }
-
+_PROPERTIES = MapOf(
+    Text('text', longest=1000),
+    'a mapping of names to texts',
+    name=Text('a name without spaces', pattern=r'[A-Za-z0-9][A-Za-z0-9._-]*'),
+)
 
 RECIPE = Record(
     Declared,
@@ -100,7 +69,7 @@ RECIPE = Record(
         'of the base.',
     ),
     Field(
-        name='properties', kind=Texts(), also=('labels',),
+        name='properties', kind=_PROPERTIES, also=('labels',),
         help='Properties of the image, with which kiln matches images and drivers.',
     ),
     Field(

@@ -7,13 +7,13 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from kiln.clusters.exceptions import InvalidCluster, Problem
+from kiln.clusters.exceptions import Problem
 from kiln.images.exceptions import InvalidRecipe
 from kiln.images.recipe import Declared, File
 from kiln.images.recipe_fields import RECIPE
 from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Node, described, shown
-from kiln.yaml_schema.reader import MAX_BYTES, documents
+from kiln.yaml_schema.reader import only_document
 
 RECIPE_FILE = 'image.yaml'
 FILES = 'files'
@@ -28,14 +28,12 @@ def read_recipe(directory: Path) -> Declared:
     """
     file = directory / RECIPE_FILE
     mistakes = Mistakes(str(file))
-    root = _root(file, mistakes)
-    declared = None if root is None else RECIPE.read(root, mistakes)
+    root = only_document(file, mistakes, begin='image: NAME')
+    declared = None
     if root is not None:
+        declared = RECIPE.read(root, mistakes)
         _check_name(root, directory, mistakes)
-    try:
-        mistakes.raise_any()
-    except InvalidCluster as exc:
-        raise InvalidRecipe(exc.problems) from None
+    mistakes.raise_any(InvalidRecipe)
     assert isinstance(declared, Declared)
     return declared
 
@@ -59,21 +57,6 @@ def read_files(directory: Path) -> tuple[File, ...]:
     if problems:
         raise InvalidRecipe(problems)
     return tuple(found)
-
-
-def _root(file: Path, mistakes: Mistakes) -> Node | None:
-    try:
-        with file.open('rb') as opened:
-            content = opened.read(MAX_BYTES + 1)
-    except OSError as exc:
-        problem = Problem(message=f'it cannot be read: {exc.strerror}', file=str(file), line=1)
-        raise InvalidRecipe([problem]) from exc
-    found = list(documents(content, mistakes))
-    if not found and not mistakes.told:
-        mistakes.add_at(1, 1, 'the file is empty; begin it with image: NAME')
-    for other in found[1:]:
-        mistakes.add(other, 'image.yaml has a single document; remove this one')
-    return found[0] if found else None
 
 
 def _check_name(root: Node, directory: Path, mistakes: Mistakes) -> None:

@@ -11,6 +11,8 @@ from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Doubtful, Node, described, plain, shown, walk
 from kiln.yaml_schema.value_checks import Kind, T, Text, Whole, Wrong
 
+_NAME = Text('a name')
+
 
 class ListOf(Kind[tuple[T, ...]]):
     """A list of values, optionally unique."""
@@ -52,37 +54,43 @@ class ListOf(Kind[tuple[T, ...]]):
         }
 
 
-class Counts(Kind[Mapping[str, int]]):
-    """A mapping of names to counts."""
+class MapOf(Kind[Mapping[str, T]]):
+    """A mapping of names to values of one kind."""
 
-    def __init__(self, most: int, words: str) -> None:
-        self._each = Whole(0, most)
-        self._name = Text('a name')
+    def __init__(self, item: Kind[T], words: str, *, name: Text = _NAME, least: int = 0) -> None:
+        self._item, self._name, self._least = item, name, least
         self.words = words
 
-    def _read(self, node: Node, mistakes: Mistakes) -> Mapping[str, int] | Wrong:
+    def _read(self, node: Node, mistakes: Mistakes) -> Mapping[str, T] | Wrong:
         if not isinstance(node.value, Mapping):
             return self._refuse(node, mistakes)
-        if not node.value:
+        if len(node.value) < self._least:
             mistakes.add(node, f'the mapping is empty; write {self.words}, or remove the key')
-        counts = {}
+        found = {}
         for name, pair in node.value.items():
             # Keys that are not text have already been reported.
             if isinstance(pair.key.value, str):
                 self._name.read(pair.key, mistakes)
-            counts[name] = self._each.read(pair.value, mistakes)
-        return MappingProxyType({k: v for k, v in counts.items() if not isinstance(v, Wrong)})
+            found[name] = self._item.read(pair.value, mistakes)
+        return MappingProxyType({k: v for k, v in found.items() if not isinstance(v, Wrong)})
 
-    def write(self, value: Mapping[str, int]) -> dict[str, int]:
-        return dict(value)
+    def write(self, value: Mapping[str, T]) -> dict[str, Any]:
+        return {name: self._item.write(item) for name, item in value.items()}
 
     def schema(self) -> dict[str, Any]:
         return {
             'type': 'object',
             'propertyNames': self._name.schema(),
-            'additionalProperties': self._each.schema(),
-            'minProperties': 1,
+            'additionalProperties': self._item.schema(),
+            'minProperties': self._least,
         }
+
+
+class Counts(MapOf[int]):
+    """A mapping of names to counts."""
+
+    def __init__(self, most: int, words: str) -> None:
+        super().__init__(Whole(0, most), words, least=1)
 
 
 class Anything(Kind[Mapping[str, Any]]):

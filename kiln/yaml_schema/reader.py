@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import yaml
 
@@ -59,6 +60,25 @@ def documents(content: str | bytes, mistakes: Mistakes) -> Iterator[Node]:
         part = text[start:end]
         yield from _Part(part, first_line, budget, mistakes).documents()
         first_line += len(_LINE_END.findall(part))
+
+
+def only_document(file: Path, mistakes: Mistakes, *, begin: str = '') -> Node | None:
+    """Return the document of a file that has a single one; None if it cannot be read.
+
+    ``begin`` is what the file begins with; without it, an empty file is not a mistake.
+    """
+    try:
+        with file.open('rb') as opened:
+            content = opened.read(MAX_BYTES + 1)
+    except OSError as exc:
+        mistakes.add_at(1, 1, f'it cannot be read: {exc.strerror}')
+        return None
+    found = list(documents(content, mistakes))
+    if begin and not found and not mistakes.told:
+        mistakes.add_at(1, 1, f'the file is empty; begin it with {begin}')
+    for other in found[1:]:
+        mistakes.add(other, f'{file.name} has a single document; remove this one')
+    return found[0] if found else None
 
 
 def _text(content: str | bytes, mistakes: Mistakes) -> str | None:

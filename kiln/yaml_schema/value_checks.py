@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import enum
 import re
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from kiln.clusters.spec import Portion
@@ -59,10 +60,19 @@ class Kind(abc.ABC, Generic[T]):
 class Text(Kind[str]):
     """Text on one line."""
 
-    def __init__(self, words: str = 'text', *, longest: int = 255, pattern: str = '') -> None:
+    def __init__(
+        self,
+        words: str = 'text',
+        *,
+        longest: int = 255,
+        pattern: str = '',
+        wrong: Callable[[str], str] = lambda text: '',
+    ) -> None:
+        """``wrong`` returns what is wrong with a text that fits; empty if nothing is."""
         self.words: str = words
         self._longest = longest
         self._pattern = pattern or r'\S(.*\S)?'
+        self._wrong = wrong
 
     def _read(self, node: Node, mistakes: Mistakes) -> str | Wrong:
         text = node.value
@@ -80,6 +90,8 @@ class Text(Kind[str]):
             mistakes.add(node, 'the text is empty or has spaces around it; write text without')
         elif not re.fullmatch(self._pattern, text):
             self._unfit(node, mistakes)
+        elif why := self._wrong(text):
+            mistakes.add(node, why)
         return text
 
     def _unfit(self, node: Node, mistakes: Mistakes) -> None:

@@ -81,19 +81,20 @@ class Working(KilnCommand):
         from kiln.cli.output.screens import screen
 
         for one in entered:
-            if one.paused:
+            name = one.cluster.name
+            if one.cluster.paused:
                 self.app.say(
-                    f"{one.cluster} is paused, so its {one.operation.kind.value} waits for 'kiln "
-                    f"cluster resume {one.cluster}'."
+                    f"{name} is paused, so its {one.operation.kind.value} waits for 'kiln "
+                    f"cluster resume {name}'."
                 )
-        entered = [one for one in entered if not one.paused]
+        entered = [one for one in entered if not one.cluster.paused]
         if not entered:
             return []
         try:
             with site.conducting(), screen(self.app.stdout, silent=silent) as shown:
                 ended = Follower(site.clusters, self.app.clock, shown).follow(entered)
         except KeyboardInterrupt:
-            for name in (one.cluster for one in entered):
+            for name in (one.cluster.name for one in entered):
                 self.app.say(
                     f'{name}: the operation is submitted, and continues as soon as a conductor '
                     f"runs. 'kiln cluster watch {name}' continues it here, 'kiln cluster cancel "
@@ -101,7 +102,7 @@ class Working(KilnCommand):
                 )
             raise
         return [
-            OperationEnded(one.cluster, operation)
+            OperationEnded(one.cluster.name, operation)
             for one, operation in zip(entered, ended, strict=True)
             if operation.state is not OperationState.SUCCEEDED
         ]
@@ -203,8 +204,11 @@ class Changing(Working):
             except KilnError as exc:
                 errors.append(exc)
                 continue
-            entered[proposal.cluster.id] = Entered.of(
-                proposal.cluster, operation, after=after, goal=goal_of(proposal)
+            entered[proposal.cluster.id] = Entered(
+                cluster=proposal.cluster,
+                operation=operation,
+                goal=goal_of(proposal),
+                after=after,
             )
         return entered, errors
 
@@ -217,7 +221,7 @@ class Changing(Working):
         data = []
         for proposal, one in planned:
             operation = one and operation_fields(
-                site.clusters.operation(one.operation.id), one.cluster
+                site.clusters.operation(one.operation.id), one.cluster.name
             )
             data.append({'plan': proposal.to_dict(), 'operation': operation})
         self.write(json.dumps(data, indent=2))

@@ -53,6 +53,7 @@ class Delete(ChangingCluster):
             with contextlib.suppress(ClusterNotFound):
                 for one in clusters.receipt(entered.operation.cluster_id).abandoned:
                     self.app.say(
-                        f'{entered.cluster}: {one.kind} {one.id} of {one.backend} was abandoned; '
-                        f"it might still exist. 'kiln orphans --backend {one.backend}' finds it."
+                        f'{entered.cluster.name}: {one.kind} {one.id} of {one.backend} was '
+                        f"abandoned; it might still exist. 'kiln orphans --backend "
+                        f"{one.backend}' finds it."
                     )

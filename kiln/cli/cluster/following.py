@@ -28,26 +28,12 @@ Show = Callable[[Sequence[Course], Sequence[Event]], None]
 class Entered:
     """A submitted operation to follow."""
 
-    cluster: str
+    #: The cluster; while it is paused, the operation waits until it is resumed.
+    cluster: Cluster
     operation: Operation
     goal: Goal | None = None
     #: The number of the last event before it.
     after: int = 0
-    #: True if the operation waits until its cluster is resumed.
-    paused: bool = False
-
-    @classmethod
-    def of(
-        cls, cluster: Cluster, operation: Operation, *, after: int, goal: Goal | None = None
-    ) -> Entered:
-        """Return an operation on a cluster, and whether it is paused."""
-        return cls(
-            cluster=cluster.name,
-            operation=operation,
-            goal=goal,
-            after=after,
-            paused=cluster.paused,
-        )
 
 
 class Follower:
@@ -101,7 +87,7 @@ class Follower:
         last = self._last.get(operation.id)
         groups = () if last is None else last.groups
         return Course(
-            name=entered.cluster,
+            name=entered.cluster.name,
             operation=operation,
             state=operation.state.value,
             ready=0,

@@ -75,7 +75,7 @@ class Upgrade(ChangingCluster):
         return requests.Upgrade(cluster=args.cluster, machine=machine, groups=tuple(args.group))
 
 
-class MoveDriver(ChangingCluster):
+class MigrateDriver(ChangingCluster):
     """Move a cluster to another cluster driver or another version of its driver."""
 
     goes_back = True

@@ -63,8 +63,8 @@ class Up(Changing):
         for proposal in proposals:
             if (one := _under_way(site, proposal)) is not None:
                 self.app.say(
-                    f'{one.cluster}: {one.operation.kind.value} to the declared state is running '
-                    f'already.'
+                    f'{one.cluster.name}: {one.operation.kind.value} to the declared state is '
+                    f'running already.'
                 )
                 joined[proposal.cluster.id] = one
         others = [one for one in proposals if one.cluster.id not in joined]
@@ -119,7 +119,7 @@ def _under_way(site: Site, proposal: Proposal) -> Entered | None:
     operation = view.operation
     if operation is None or operation.state.ended or operation.cancelled:
         return None
-    return Entered.of(before, operation, after=site.clusters.last_event())
+    return Entered(cluster=before, operation=operation, after=site.clusters.last_event())
 
 
 def _located(document: Document, problem: Problem) -> Problem:

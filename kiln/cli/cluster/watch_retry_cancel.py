@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 
 from kiln.cli.arguments import CLUSTER, flag
 from kiln.cli.cluster.base import DEADLINE, NO_WAIT, Working
@@ -24,7 +25,8 @@ class Watch(Working):
                 when = f' since {moment(operation.ended_at)}' if operation else ''
                 self.app.say(f'{view.cluster.name}: nothing is running{when}.')
                 return
-            entered = Entered.of(view.cluster, operation, after=site.clusters.last_event())
+            after = site.clusters.last_event()
+            entered = Entered(cluster=view.cluster, operation=operation, after=after)
             self.settle(self.follow(site, [entered]), 1)
 
 
@@ -45,7 +47,9 @@ class Retry(Working):
             self.app.say(f'{view.cluster.name}: {operation.kind.value} continues.')
             if not parsed_args.no_wait:
                 goal = goal_of_view(site.clusters.show(view.cluster.id))
-                entered = Entered.of(view.cluster, operation, after=after, goal=goal)
+                entered = Entered(
+                    cluster=view.cluster, operation=operation, goal=goal, after=after
+                )
                 self.settle(self.follow(site, [entered]), 1)
 
 
@@ -69,5 +73,6 @@ class Cancel(Working):
             self.app.say(f'{name}: {kinds} is {"being cancelled" if stopping else "running"}.')
             if stopping and not parsed_args.no_wait:
                 # Cancelled operations end even for a paused cluster.
-                entered = [Entered(cluster=name, operation=one, after=after) for one in stopping]
+                going = dataclasses.replace(view.cluster, paused=False)
+                entered = [Entered(cluster=going, operation=one, after=after) for one in stopping]
                 self.follow(site, entered)

@@ -9,7 +9,7 @@ from kiln.cli.base import KilnShow, Rows
 from kiln.cli.output.views import fields
 
 
-class Run(KilnShow):
+class X(KilnShow):
     """Run a verb of a cluster driver; 'kiln driver doc DRIVER' lists its verbs."""
 
     arguments = (

@@ -21,10 +21,8 @@ class List(KilnLister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with self.app.open_backend() as compute:
             circuits = compute.circuits()
-        columns = (
-            'name', 'state', 'storage', 'retry_after', 'opened_by', 'manual', 'trips', 'calls',
-            'failure_rate', 'slow_call_rate',
-        )  # fmt: skip
+        counts = ('trips', 'calls', 'failure_rate', 'slow_call_rate')
+        columns = ('name', 'state', 'storage', 'retry_after', 'opened_by', 'manual', *counts)
         storage = 'redis' if _shared(self.app) else 'this process'
         return columns, [
             cells([storage if name == 'storage' else getattr(one, name) for name in columns])

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, ClassVar
 from kiln import conf as kiln_conf
 from kiln.cli.cluster.following import Entered, Follower
 from kiln.cli.demo.stage import Stage
-from kiln.cli.output.operation_progress import GroupGoal, goal_of
+from kiln.cli.output.operation_progress import Goal, GroupGoal, goal_of
 from kiln.cli.output.proposal_text import proposal_lines
 from kiln.cli.output.screens import screen
 from kiln.cli.site.stores import clusters_extra, configured_site
-from kiln.clusters.models import Node, NodeState, Operation, OperationState
+from kiln.clusters.models import Node, NodeState, OperationState
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.models import Amphora, State
 
@@ -134,19 +134,18 @@ class Play(abc.ABC):
                 # Read first: the operation that removed these nodes exists by then.
                 gone = not self._ids() & lost
                 after = self._site.clusters.last_event()
-                operation = self._newest()
-                if not operation.state.ended:
-                    entered = Entered(cluster='demo', operation=operation, goal=goal, after=after)
-                    self._watch(entered)
+                newest = self._newest(after, goal)
+                if not newest.operation.state.ended:
+                    self._watch(newest)
                 elif gone:
                     return
                 else:
                     self._stage.clock.sleep(0.05)
 
-    def _newest(self) -> Operation:
-        operation = self._site.clusters.show('demo').operation
-        assert operation is not None
-        return operation
+    def _newest(self, after: int, goal: Goal | None = None) -> Entered:
+        view = self._site.clusters.show('demo')
+        assert view.operation is not None
+        return Entered(cluster=view.cluster, operation=view.operation, goal=goal, after=after)
 
     def _delete(self, number: int) -> None:
         from kiln.cluster_service.requests import Delete
@@ -172,9 +171,8 @@ class Play(abc.ABC):
             for line in (*proposal_lines(proposal, colours=self._stage.drawn), ''):
                 self._stage.say(line)
         after = clusters.last_event()
-        operation = clusters.apply(proposal)
-        goal = goal_of(proposal)
-        self._follow(Entered(cluster='demo', operation=operation, goal=goal, after=after))
+        clusters.apply(proposal)
+        self._follow(self._newest(after, goal_of(proposal)))
 
     def _follow(self, entered: Entered) -> None:
         with self._site.conducting():
@@ -271,7 +269,7 @@ class CloudPlay(Play):
         half = sum(node.state is not NodeState.READY for node in self._nodes())
         self._stage.say(f'Process {engine.pid} is dead; {half} nodes are half built.')
         self._stage.say('Another engine takes over its work:')
-        self._follow(Entered(cluster='demo', operation=self._newest(), after=after))
+        self._follow(self._newest(after))
         self._stage.expect('the engine was killed halfway', half > 0, True)
         self._expect_whole(14)
 

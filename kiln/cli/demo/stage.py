@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TextIO
 
 from kiln.clock import SYSTEM_CLOCK, Clock
-
-
-@dataclasses.dataclass
-class Expectation:
-    """A claim of the demo and its result."""
-
-    claim: str
-    true: bool
 
 
 class Stage:
@@ -24,7 +15,8 @@ class Stage:
         self.clock = clock
         #: True if the output is a terminal.
         self.drawn = out.isatty()
-        self.expectations: list[Expectation] = []
+        #: The claims of the demo, each with its result.
+        self.expectations: list[tuple[str, bool]] = []
         self._began = self.clock.monotonic()
 
     def title(self, text: str) -> None:
@@ -39,12 +31,12 @@ class Stage:
     def expect(self, claim: str, seen: object, wanted: object) -> None:
         """Record a claim, which is true if ``seen`` equals ``wanted``."""
         text = claim if seen == wanted else f'{claim}: {seen}, not {wanted}'
-        self.expectations.append(Expectation(text, seen == wanted))
+        self.expectations.append((text, seen == wanted))
 
     def end(self) -> bool:
         """Print all claims; return True if every claim was true."""
         self.title('Checks')
-        for one in self.expectations:
-            self.say(f'{"ok  " if one.true else "FAIL"}  {one.claim}', '32' if one.true else '31')
+        for claim, true in self.expectations:
+            self.say(f'{"ok  " if true else "FAIL"}  {claim}', '32' if true else '31')
         self.say(f'Total: {self.clock.monotonic() - self._began:.1f} s.', '1')
-        return all(one.true for one in self.expectations)
+        return all(true for _, true in self.expectations)

@@ -72,14 +72,12 @@ def play(stage: Stage, url: str) -> ExitCode:
 
 
 def _build_image(config: Path) -> ExitCode:
+    build = ('image', 'build', 'swarm-node', '--max-age', '30d', '--into', 'demo')
     built = subprocess.run(  # noqa: S603  # this very program
-        [
-            sys.executable, '-m', 'kiln.cli', '--config-file', str(config), 'image', 'build',
-            'swarm-node', '--max-age', '30d', '--into', 'demo',
-        ],
+        [sys.executable, '-m', 'kiln.cli', '--config-file', str(config), *build],
         env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
         check=False,
-    )  # fmt: skip
+    )
     known = built.returncode in list(ExitCode)
     return ExitCode(built.returncode) if known else ExitCode.UNFORESEEN
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from kiln.cli.arguments import Adder, argument, flag
 from kiln.cli.base import KilnLister, Rows
 from kiln.cli.driver.lookup import DRIVER, KIND, KINDS, class_of_cluster, cluster_record
-from kiln.cli.driver.scaffold import (
+from kiln.cli.driver.scaffold.skeletons import (
     Form,
     fork_cluster_driver,
     fork_templates,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from kiln.cli.output.views import moment
@@ -33,13 +34,10 @@ BRIEF = ('name', 'state', 'ready', 'driver', 'operation', 'created_at')
 def cluster_details(view: ClusterView) -> dict[str, Any]:
     """Return all fields of a cluster that can be shown."""
     cluster = view.cluster
-    pin = cluster.pin
     return {
         **cluster_fields(view),
         'operation': operation_fields(view.operation, cluster.name) if view.operation else None,
-        'driver': {
-            'name': pin.name, 'version': pin.version, 'origin': pin.origin, 'digest': pin.digest,
-        },
+        'driver': dataclasses.asdict(cluster.pin),
         'groups': [
             {
                 'name': group.name,
@@ -54,7 +52,7 @@ def cluster_details(view: ClusterView) -> dict[str, Any]:
             for group in cluster.spec.groups
         ],
         'updated_at': moment(cluster.updated_at or cluster.created_at),
-    }  # fmt: skip
+    }
 
 
 def _count(view: ClusterView, group: str, state: NodeState) -> int:

@@ -142,11 +142,9 @@ def _group(
         total, done = wanted, min(len(staying), wanted)
     else:
         there = {node.id for node in nodes}
-        made = [node for node in staying if node.created_at >= operation.created_at]
-        touched = [
-            node for node in staying
-            if node.id in goal.touched and node.since >= operation.created_at
-        ]  # fmt: skip
+        begun = operation.created_at
+        made = [node for node in staying if node.created_at >= begun]
+        touched = [node for node in staying if node.id in goal.touched and node.since >= begun]
         total = goal.total
         done = min(len(made), goal.makes) + len(goal.leave - there) + len(touched)
     return GroupCourse(

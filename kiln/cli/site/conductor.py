@@ -11,7 +11,7 @@ from typing import NoReturn
 from kiln.cli.base import KilnCommand
 
 
-class Conduct(KilnCommand):
+class Conductor(KilnCommand):
     """Work on clusters until SIGTERM or Ctrl-C.
 
     Several conductors can run, on one host or on many, if they share a database server.

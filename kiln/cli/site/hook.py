@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import getpass
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kiln.cli.arguments import argument
 from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows
@@ -19,9 +19,21 @@ from kiln.clusters.exceptions import HookNotFound, InvalidHooks
 
 if TYPE_CHECKING:
     from kiln.clusters.models import Cluster
-
+    from kiln.hooks.hook import Hook
 
 HOOK = argument('name', metavar='NAME', help='Name of the hook, or POINT/NAME.')
+_COLUMNS: Mapping[str, Callable[[Hook], Any]] = {
+    'point': lambda hook: hook.point.value,
+    'order': lambda hook: hook.order,
+    'name': lambda hook: hook.name,
+    'target': lambda hook: str(hook.target),
+    'on_failure': lambda hook: hook.at_failure.value,
+    'on_deadline': lambda hook: hook.at_deadline.value,
+    'timeout': lambda hook: f'{hook.timeout_s:g} s',
+    'deadline': lambda hook: f'{hook.deadline_s:g} s',
+    'only_for': lambda hook: [*hook.clusters, *hook.drivers, *hook.kinds],
+    'origin': lambda hook: hook.origin,
+}
 
 
 class List(KilnLister):
@@ -35,25 +47,8 @@ class List(KilnLister):
         from kiln.hooks.points import Point
 
         hooks = tuple(configured_hooks(self.app.settings, self.app.clock))
-        columns = (
-            'point', 'order', 'name', 'target', 'on_failure', 'on_deadline', 'timeout', 'deadline',
-            'only_for', 'origin',
-        )  # fmt: skip
-        return columns, [
-            cells(
-                [
-                    hook.point.value,
-                    hook.order,
-                    hook.name,
-                    str(hook.target),
-                    hook.at_failure.value,
-                    hook.at_deadline.value,
-                    f'{hook.timeout_s:g} s',
-                    f'{hook.deadline_s:g} s',
-                    [*hook.clusters, *hook.drivers, *hook.kinds],
-                    hook.origin,
-                ]
-            )
+        return tuple(_COLUMNS), [
+            cells([read(hook) for read in _COLUMNS.values()])
             for point in Point
             for hook in in_order(hooks, point)
         ]

@@ -10,10 +10,10 @@ from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.discovery.yaml_fields import DRIVER, Declared
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.templates.mappings import Spot
-from kiln.clusters.exceptions import InvalidClusterDriver, Problem
+from kiln.clusters.exceptions import InvalidClusterDriver
 from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Node, described, shown
-from kiln.yaml_schema.reader import MAX_BYTES, documents
+from kiln.yaml_schema.reader import only_document
 
 MANIFEST = 'driver.yaml'
 TEMPLATES = 'templates'
@@ -49,7 +49,7 @@ def load_directory(directory: Path) -> type[DirectoryDriver]:
     """
     file = directory / MANIFEST
     mistakes = Mistakes(str(file))
-    root = _read(file, mistakes)
+    root = only_document(file, mistakes, begin='name: NAME')
     declared = None
     if root is not None:
         declared = DRIVER.read(root, mistakes)
@@ -78,23 +78,6 @@ def _class_of(
         'spots': spots,
     }
     return type(declared.name, (DirectoryDriver,), attributes)
-
-
-def _read(file: Path, mistakes: Mistakes) -> Node | None:
-    try:
-        with file.open('rb') as opened:
-            content = opened.read(MAX_BYTES + 1)
-    except OSError as exc:
-        problem = Problem(
-            message=f'it cannot be read: {exc.strerror}', file=str(file), line=1, column=1
-        )
-        raise InvalidClusterDriver([problem]) from exc
-    found = list(documents(content, mistakes))
-    if not found and not mistakes.told:
-        mistakes.add_at(1, 1, 'the file is empty; begin it with name: NAME')
-    for other in found[1:]:
-        mistakes.add(other, 'a driver is one document; remove this one')
-    return found[0] if found else None
 
 
 def _check_files(root: Node, directory: Path, mistakes: Mistakes) -> None:

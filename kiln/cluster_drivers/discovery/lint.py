@@ -87,12 +87,10 @@ def _raised(exc: BaseException, folder: Path, module: Path) -> Problem:
     """Return a problem at the last line of the driver's own code in a traceback."""
     message = f'{type(exc).__name__}: {exc}'
     if isinstance(exc, SyntaxError) and exc.filename:
-        return _at(Path(exc.filename), f'{type(exc).__name__}: {exc.msg}', exc.lineno or 1,
-                   exc.offset or 1)  # fmt: skip
-    own = [
-        frame for frame in traceback.extract_tb(exc.__traceback__)
-        if Path(frame.filename).is_relative_to(folder)
-    ]  # fmt: skip
+        message = f'{type(exc).__name__}: {exc.msg}'
+        return _at(Path(exc.filename), message, exc.lineno or 1, exc.offset or 1)
+    frames = traceback.extract_tb(exc.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
     if not own:
         return _at(module, message)
     return _at(Path(own[-1].filename), message, own[-1].lineno or 1, (own[-1].colno or 0) + 1)

@@ -25,9 +25,6 @@ class ExampleTemplateDefinition(TemplateDefinition):
         )
         self.add_parameter(ParameterMapping(name='host', source='node.name'))
         self.add_file(FileMapping(path='/etc/kiln-example.json', template='example.json'))
-        self.add_output(
-            OutputMapping(
-                name='pages', text='http://{{ node.address }}:{{ port }}/', each=True,
-                help='The addresses of the pages.',
-            )
-        )  # fmt: skip
+        url = 'http://{{ node.address }}:{{ port }}/'
+        shown = 'The addresses of the pages.'
+        self.add_output(OutputMapping(name='pages', text=url, each=True, help=shown))

@@ -29,10 +29,8 @@ def write_context(
         'Endpoints': {'docker': {'Host': endpoint, 'SkipTLSVerify': False}},
     }
     archive = folder / 'context.tar'
-    _write(archive, _archive({
-        'meta.json': json.dumps(described).encode(),
-        **{f'tls/docker/{file}': content for file, content in files.items()},
-    }))  # fmt: skip
+    tls = {f'tls/docker/{file}': content for file, content in files.items()}
+    _write(archive, _archive({'meta.json': json.dumps(described).encode(), **tls}))
     return archive
 
 

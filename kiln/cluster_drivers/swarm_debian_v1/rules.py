@@ -162,12 +162,10 @@ def changed_spec(
     Labels of others stay; labels that begin with ``kiln.`` are replaced.
     """
     others = {name: value for name, value in peer.labels.items() if not name.startswith(_OURS)}
-    spec = {
-        **peer.spec, 'Role': role.value, 'Availability': availability,
-        'Labels': {**others, **labels},
-    }  # fmt: skip
-    same = (peer.role, peer.availability, dict(peer.labels))
-    return None if same == (role, availability, spec['Labels']) else spec
+    every = {**others, **labels}
+    if (peer.role, peer.availability, dict(peer.labels)) == (role, availability, every):
+        return None
+    return {**peer.spec, 'Role': role.value, 'Availability': availability, 'Labels': every}
 
 
 _OURS = NODE.partition('.')[0] + '.'

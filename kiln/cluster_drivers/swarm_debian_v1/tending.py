@@ -53,10 +53,8 @@ def _corrected(view: View, manager: Engine, mine: dict[str, Peer]) -> Iterator[N
         if peer is None or rules.why_not_ready(peer):
             yield node
             continue
-        spec = rules.changed_spec(
-            peer, role=view.role(node), availability=view.availability(node),
-            labels=view.labels(node),
-        )  # fmt: skip
+        role, wanted = view.role(node), view.availability(node)
+        spec = rules.changed_spec(peer, role=role, availability=wanted, labels=view.labels(node))
         if spec is not None:
             manager.change(peer, spec)
 

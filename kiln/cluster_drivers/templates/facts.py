@@ -12,13 +12,10 @@ from kiln.clusters.spec import MachineSpec
 #: The one fact that is a secret.
 JOIN_TOKEN = 'node.join_token'  # noqa: S105  # the name of one
 
+_NODE_FACTS = ('node.id', 'node.name', 'node.flavor', 'node.zone', 'node.image', JOIN_TOKEN)
+_CLUSTER_FACTS = ('site', 'cluster.id', 'cluster.name', 'cluster.coe', 'group.name', 'group.role')
 #: The facts that every template can use.
-FACTS = frozenset(
-    {
-        'site', 'cluster.id', 'cluster.name', 'cluster.coe', 'group.name', 'group.role',
-        'node.id', 'node.name', 'node.flavor', 'node.zone', 'node.image', JOIN_TOKEN,
-    }
-)  # fmt: skip
+FACTS = frozenset((*_NODE_FACTS, *_CLUSTER_FACTS))
 #: The facts about a ready node that the text of an output can use, beside the
 #: parameters that are not secret.
 OUTPUT_FACTS = FACTS - {JOIN_TOKEN} | {'node.address'}

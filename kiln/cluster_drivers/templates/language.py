@@ -13,7 +13,7 @@ import difflib
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kiln.clusters.exceptions import ClusterDriverError, Problem
@@ -86,9 +86,7 @@ def _encoded(value: Any) -> bytes:
         raise Unfit('has half a character, which is not text') from None
 
 
-FILTERS: Mapping[str, Callable[[Any], str]] = {
-    '': as_it_is, 'json': as_json, 'shell': as_shell, 'base64': as_base64,
-}  # fmt: skip
+FILTERS = {'': as_it_is, 'json': as_json, 'shell': as_shell, 'base64': as_base64}
 
 
 class TextTemplate:

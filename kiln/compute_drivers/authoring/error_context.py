@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 from kiln.exceptions import (
     AmphoraComputeError,
@@ -27,6 +27,11 @@ class Asked:
     making: bool = False
     #: True for a look-up that another request needs; it changes nothing itself.
     looking: bool = False
+
+    @classmethod
+    def about(cls, verb: str, amphora_id: str, resource_id: str | None = None) -> Self:
+        """Return the context of a request for an amphora, and for a resource of it."""
+        return cls(verb=verb, subject=amphora_id, amphora_id=amphora_id, resource_id=resource_id)
 
     @property
     def building(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from kiln.compute_drivers.authoring.lazy_options import lazy_options
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.docker import names, settings, states, translate
 from kiln.compute_drivers.docker.api import events, health, resources
-from kiln.compute_drivers.docker.api.client import Engine
+from kiln.compute_drivers.docker.api.client import Engine, Session
 from kiln.compute_drivers.docker.api.errors import Trouble, trouble_in
 from kiln.compute_drivers.docker.api.images import Images
 from kiln.compute_drivers.docker.building import body, seed
@@ -86,10 +87,10 @@ class DockerDriver(AmphoraComputeDriver):
         return self._builds.build(request)
 
     def _delete(self, amphora_id: str) -> None:
-        self._builds.delete(_about('delete', amphora_id))
+        self._builds.delete(Asked.about('delete', amphora_id))
 
     def _get(self, amphora_id: str) -> Amphora:
-        return self._told(self._container(_about('get', amphora_id)))
+        return self._told(self._container(Asked.about('get', amphora_id)))
 
     def _list(self, owner: str) -> Iterable[Amphora]:
         asked = Asked(verb='list', subject=f'the amphorae of {owner}')
@@ -128,40 +129,35 @@ class DockerDriver(AmphoraComputeDriver):
     # ---- execution state -------------------------------------------------
 
     def _suspend(self, amphora_id: str) -> None:
-        asked = _about('suspend', amphora_id)
+        asked = Asked.about('suspend', amphora_id)
         self._own(asked)
         try:
-            self._engine.ask(asked, lambda session: session.pause(amphora_id))
+            self._engine.ask(asked, Session.pause, amphora_id)
         except InstanceStateConflict:
             if self._status(amphora_id).state is not State.SUSPENDED:
                 raise
 
     def _resume(self, amphora_id: str) -> None:
-        asked = _about('resume', amphora_id)
+        asked = Asked.about('resume', amphora_id)
         if self._own(asked).state is not State.SUSPENDED:
             raise asked.error(NotSuspendedError, 'it is not suspended.')
-        self._engine.ask(asked, lambda session: session.unpause(amphora_id))
+        self._engine.ask(asked, Session.unpause, amphora_id)
 
     def _reboot(self, amphora_id: str, hard: bool) -> None:
-        asked = _about('reboot', amphora_id)
+        asked = Asked.about('reboot', amphora_id)
         amphora = self._own(asked)
         if amphora.state is State.SUSPENDED:
             raise asked.error(InstanceStateConflict, 'it is suspended; resume it first.')
         if amphora.state in (State.BUILDING, State.DELETING):
             raise asked.error(InstanceStateConflict, f'it is {amphora.state}.')
         grace_s = 0 if hard else self._settings.stop_timeout
-
-        def restart() -> None:
-            self._engine.ask_patiently(
-                asked, lambda session: session.restart(amphora_id, timeout=grace_s)
-            )
-
-        self._reboots.begin(amphora_id, restart)
+        ask = functools.partial(self._engine.ask_patiently, asked)
+        self._reboots.begin(amphora_id, lambda: ask(Session.restart, amphora_id, timeout=grace_s))
 
     # ---- networks --------------------------------------------------------
 
     def _attach_network(self, amphora_id: str, network_id: str, address: str | None) -> Attachment:
-        asked = _about(f'attach network {network_id} to', amphora_id, network_id)
+        asked = Asked.about(f'attach network {network_id} to', amphora_id, network_id)
         amphora = self._own(asked)
         if address is not None:
             address = body.checked_address(asked, InvalidRequest, address)
@@ -174,14 +170,12 @@ class DockerDriver(AmphoraComputeDriver):
         return found
 
     def _detach_network(self, amphora_id: str, network_id: str) -> None:
-        asked = _about(f'detach network {network_id} from', amphora_id, network_id)
+        asked = Asked.about(f'detach network {network_id} from', amphora_id, network_id)
         self._own(asked)
         try:
             self._network(asked, network_id)
-            self._engine.ask(
-                asked,
-                lambda session: session.disconnect_container_from_network(amphora_id, network_id),
-            )
+            disconnect = Session.disconnect_container_from_network
+            self._engine.ask(asked, disconnect, amphora_id, network_id)
         except ResourceNotFoundError:
             return
         except AmphoraComputeError as exc:
@@ -193,8 +187,7 @@ class DockerDriver(AmphoraComputeDriver):
             raise asked.error(
                 ResourceNotFoundError, f'{network_id!r} cannot be the name of a network.'
             )
-        wanted = {'name': [network_id]}
-        found = self._engine.ask(asked, lambda session: session.networks(filters=wanted))
+        found = self._engine.ask(asked, Session.networks, filters={'name': [network_id]})
         named = [one['Id'] for one in found if one.get('Name') == network_id]
         # A network given by its id needs no lookup.
         return str(named[0]) if named else network_id
@@ -228,10 +221,10 @@ class DockerDriver(AmphoraComputeDriver):
         resources.delete(self._engine, resource)
 
     def _console_log(self, amphora_id: str, lines: int | None) -> str:
-        asked = _about('read the console log of', amphora_id)
+        asked = Asked.about('read the console log of', amphora_id)
         self._own(asked)
         tail = 'all' if lines is None else lines
-        said: bytes = self._engine.ask(asked, lambda session: session.logs(amphora_id, tail=tail))
+        said: bytes = self._engine.ask(asked, Session.logs, amphora_id, tail=tail)
         return said.decode('utf-8', 'replace')
 
     def import_image(self, image: ImageFile) -> str:
@@ -247,7 +240,7 @@ class DockerDriver(AmphoraComputeDriver):
         amphora_id = asked.amphora_id or ''
         if names.is_id(amphora_id):
             found: Mapping[str, Any] = self._engine.ask(
-                asked, lambda session: session.inspect_container(amphora_id)
+                asked, Session.inspect_container, amphora_id
             )
             if translate.owner_of(found) is not None:
                 return found
@@ -255,9 +248,7 @@ class DockerDriver(AmphoraComputeDriver):
 
     def _listed(self, asked: Asked, labels: Mapping[str, str]) -> list[Amphora]:
         wanted = {'label': [f'{key}={value}' for key, value in labels.items()]}
-        entries = self._engine.ask(
-            asked, lambda session: session.containers(all=True, filters=wanted)
-        )
+        entries = self._engine.ask(asked, Session.containers, all=True, filters=wanted)
         found = []
         for entry in entries:
             said = names.labels_in(entry)
@@ -281,7 +272,3 @@ class DockerDriver(AmphoraComputeDriver):
     def _amphora(self, answer: Mapping[str, Any], condition: states.Condition) -> Amphora:
         rebooting = answer['Id'] in self._reboots
         return translate.amphora_of(answer, condition, rebooting=rebooting)
-
-
-def _about(verb: str, amphora_id: str, resource_id: str | None = None) -> Asked:
-    return Asked(verb=verb, subject=amphora_id, amphora_id=amphora_id, resource_id=resource_id)

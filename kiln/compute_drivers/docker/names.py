@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-import urllib.parse
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote, unquote
 
 from kiln.models import BuildRequest
 
@@ -62,7 +62,7 @@ def labels_of(
         KEY: request.build_key,
         NAME: request.name,
         ZONE: zone,
-        **{METADATA + _quoted(key): value for key, value in request.metadata.items()},
+        **{METADATA + quote(key, safe=_PLAIN): text for key, text in request.metadata.items()},
     }
     if request.flavor:
         labels[FLAVOR] = request.flavor
@@ -78,15 +78,11 @@ def labels_of(
 def metadata_of(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Return the caller's metadata on a container."""
     found = {
-        urllib.parse.unquote(label.removeprefix(METADATA)): value
+        unquote(label.removeprefix(METADATA)): value
         for label, value in labels.items()
         if label.startswith(METADATA)
     }
     return MappingProxyType(found)
-
-
-def _quoted(key: str) -> str:
-    return urllib.parse.quote(key, safe=_PLAIN)
 
 
 def is_id(text: str) -> bool:

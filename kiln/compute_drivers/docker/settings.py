@@ -16,33 +16,6 @@ _PORT = re.compile(r'(\d+)(?:/(tcp|udp|sctp))?')
 _MOST_PORTS = 65_535
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Published:
-    """A container port published on the engine's host; host port '' is any free one."""
-
-    port: str
-    host_port: str = ''
-    host_address: str = ''
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Mount:
-    """A folder of the engine's host, mounted into containers."""
-
-    source: str
-    target: str
-    read_only: bool = False
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Device:
-    """A device of the engine's host, passed to containers."""
-
-    source: str
-    target: str
-    rights: str = 'rwm'
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
     """Defaults and limits for the containers of a backend."""
@@ -54,11 +27,13 @@ class Settings:
     zones: Sequence[str]
     pull: str
     seed: str
-    publish: Sequence[Published]
+    #: Ports of a container, each with its binding on the engine's host.
+    publish: Sequence[tuple[str, Mapping[str, str]]]
     volumes: Sequence[str]
     tmpfs: Mapping[str, str]
-    devices: Sequence[Device]
-    mounts: Sequence[Mount]
+    #: Devices and folders of the engine's host, in the form of its API.
+    devices: Sequence[Mapping[str, str]]
+    mounts: Sequence[Mapping[str, Any]]
     dns: Sequence[str]
     restart: tuple[str, int]
     privileged: bool
@@ -81,29 +56,21 @@ def read(conf: Any, backend: str) -> Settings:
         raise ConfigurationError(
             f'Cannot use flavor {conf.flavor!r}: it is not among flavors ({known}).'
         )
-    return Settings(
-        image=conf.image,
-        flavor=conf.flavor,
-        flavors=flavors,
-        networks=tuple(conf.networks),
-        zones=tuple(conf.zones) or (backend,),
-        pull=conf.pull,
-        seed=conf.seed,
-        publish=tuple(_each('publish', conf.publish, _published)),
-        volumes=tuple(_each('volumes', conf.volumes, _absolute)),
-        tmpfs=dict(_each('tmpfs', conf.tmpfs, _tmpfs)),
-        devices=tuple(_each('devices', conf.devices, _device)),
-        mounts=tuple(_each('mounts', conf.mounts, _mount)),
-        dns=tuple(_each('dns', conf.dns, lambda text: str(ipaddress.ip_address(text)))),
-        restart=_each('restart', [conf.restart], _restart)[0],
-        privileged=conf.privileged,
-        init=conf.init,
-        tty=conf.tty,
-        stop_signal=conf.stop_signal,
-        stop_timeout=conf.stop_timeout,
-        cgroup_parent=conf.cgroup_parent,
-        shm_size=_each('shm_size', [conf.shm_size], parse_size)[0] if conf.shm_size else None,
-    )
+    parsed = {
+        'flavors': flavors,
+        'networks': tuple(conf.networks),
+        'zones': tuple(conf.zones) or (backend,),
+        'publish': tuple(_each('publish', conf.publish, _published)),
+        'volumes': tuple(_each('volumes', conf.volumes, _absolute)),
+        'tmpfs': dict(_each('tmpfs', conf.tmpfs, _tmpfs)),
+        'devices': tuple(_each('devices', conf.devices, _device)),
+        'mounts': tuple(_each('mounts', conf.mounts, _mount)),
+        'dns': tuple(_each('dns', conf.dns, lambda text: str(ipaddress.ip_address(text)))),
+        'restart': _each('restart', [conf.restart], _restart)[0],
+        'shm_size': _each('shm_size', [conf.shm_size], parse_size)[0] if conf.shm_size else None,
+    }
+    names = {field.name for field in dataclasses.fields(Settings)}
+    return Settings(**parsed, **{name: getattr(conf, name) for name in names - parsed.keys()})
 
 
 def _each(option: str, texts: Sequence[str], parse: Any) -> list[Any]:
@@ -119,8 +86,8 @@ def _absolute(text: str) -> str:
     return text
 
 
-def _published(text: str) -> Published:
-    """Parse ``PORT``, ``HOST_PORT:PORT`` or ``ADDRESS:HOST_PORT:PORT``."""
+def _published(text: str) -> tuple[str, Mapping[str, str]]:
+    """Parse ``PORT``, ``HOST_PORT:PORT`` or ``ADDRESS:HOST_PORT:PORT``; '' is any host port."""
     address, colon, rest = text.rpartition(':')
     host_address, _, host_port = address.rpartition(':')
     port = _port(rest)
@@ -128,7 +95,7 @@ def _published(text: str) -> Published:
         host_port = _port(host_port).partition('/')[0]
     if host_address:
         host_address = str(ipaddress.ip_address(host_address.strip('[]')))
-    return Published(port=port, host_port=host_port, host_address=host_address)
+    return port, {'HostIp': host_address, 'HostPort': host_port}
 
 
 def _port(text: str) -> str:
@@ -143,22 +110,25 @@ def _tmpfs(text: str) -> tuple[str, str]:
     return _absolute(path), options
 
 
-def _device(text: str) -> Device:
+def _device(text: str) -> Mapping[str, str]:
     source, _, rest = text.partition(':')
     target, _, rights = rest.partition(':')
     if rights and set(rights) - set('rwm'):
         raise ValueError(f'{rights!r} are not rights such as rwm')
-    return Device(
-        source=_absolute(source), target=_absolute(target or source), rights=rights or 'rwm'
-    )
+    return {
+        'PathOnHost': _absolute(source),
+        'PathInContainer': _absolute(target or source),
+        'CgroupPermissions': rights or 'rwm',
+    }
 
 
-def _mount(text: str) -> Mount:
+def _mount(text: str) -> Mapping[str, Any]:
     source, _, rest = text.partition(':')
     target, _, mode = rest.partition(':')
     if mode not in ('', 'ro', 'rw'):
         raise ValueError(f'{mode!r} is neither ro nor rw')
-    return Mount(source=_absolute(source), target=_absolute(target), read_only=mode == 'ro')
+    inside = {'Source': _absolute(source), 'Target': _absolute(target)}
+    return {'Type': 'bind', **inside, 'ReadOnly': mode == 'ro'}
 
 
 def _restart(text: str) -> tuple[str, int]:

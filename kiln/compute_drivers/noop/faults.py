@@ -59,20 +59,16 @@ class Action(enum.StrEnum):
     STALE_LIST = 'stale_list'
 
 
+_REFUSED = {Action.REFUSE, Action.RATE_LIMIT, Action.QUOTA, Action.CAPACITY, Action.CONFLICT}
 #: The caller gets an error, and the call has no effect now.
-PREVENTED = frozenset({
-    Action.REFUSE, Action.RATE_LIMIT, Action.QUOTA, Action.CAPACITY, Action.CONFLICT,
-    Action.TIMEOUT_BEFORE, Action.HANG_BEFORE, Action.LATE,
-})  # fmt: skip
+PREVENTED = frozenset({*_REFUSED, Action.TIMEOUT_BEFORE, Action.HANG_BEFORE, Action.LATE})
 #: The call takes effect, and the caller gets an error.
 UNHEARD = frozenset({Action.TIMEOUT_AFTER, Action.LOSE_ANSWER})
 #: The call takes ``seconds`` before anything else happens.
 HANGING = frozenset({Action.HANG, Action.HANG_BEFORE})
 
 _TIMED = HANGING | {Action.LATE, Action.VANISH, Action.STALE_LIST}
-_BUILD_ONLY = frozenset({
-    Action.QUOTA, Action.CAPACITY, Action.VANISH, Action.LEAK, Action.DUPLICATE_NAME,
-})  # fmt: skip
+_BUILD_ONLY = {Action.QUOTA, Action.CAPACITY, Action.VANISH, Action.LEAK, Action.DUPLICATE_NAME}
 _LABELS = frozenset(call.label for call in Call)
 _ALIASES = {'never': Action.STUCK}
 #: Retry-After of a rate-limited call, unless its fault sets another.

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from keystoneauth1 import loading
 from oslo_config import cfg
 
+_LOCAL = ('password', 'v3password', 'v3applicationcredential', 'token', 'v3token', 'v3totp')
+_FEDERATED = ('v3oidcclientcredentials', 'v3oidcpassword', 'v3oidcaccesstoken')
 #: The auth plugins whose options are read from the backend's group. A site that needs
 #: another plugin configures it in clouds.yaml, and names that cloud with ``cloud``.
-AUTH_TYPES = (
-    'password', 'v3password', 'v3applicationcredential', 'token', 'v3token', 'v3totp',
-    'v3oidcclientcredentials', 'v3oidcpassword', 'v3oidcaccesstoken', 'http_basic', 'none',
-)  # fmt: skip
+AUTH_TYPES = (*_LOCAL, *_FEDERATED, 'http_basic', 'none')
 
 
 def _auth_opts() -> list[cfg.Opt]:

@@ -70,19 +70,7 @@ class ServerDriver(AmphoraComputeDriver):
     def __init__(self, conf: Any, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.clock = clock
         session, region = open_session(conf)
-        self._services = Services(
-            session,
-            region=region,
-            interfaces=conf.valid_interfaces,
-            overrides={
-                service: getattr(conf, f'{service}_endpoint_override')
-                for service in ('compute', 'network', 'image')
-            },
-            timeout_s=conf.timeout,
-            connect_timeout_s=conf.connect_timeout,
-            pinned=conf.microversion,
-            clock=clock,
-        )
+        self._services = Services(conf, session, region=region, clock=clock)
         self._page_size = self._services.page_size(conf.page_size)
         self._brief_page_size = self._services.page_size(conf.page_size)
         self._catalogue = Catalogue(
@@ -101,11 +89,11 @@ class ServerDriver(AmphoraComputeDriver):
         return self._builds.build(request)
 
     def _delete(self, amphora_id: str) -> None:
-        asked = _about('delete', amphora_id)
+        asked = Asked.about('delete', amphora_id)
         self._builds.delete(asked, self.owner)
 
     def _get(self, amphora_id: str) -> Amphora:
-        asked = _about('get', amphora_id)
+        asked = Asked.about('get', amphora_id)
         amphora = translate.amphora_of(self._server(asked))
         if len({address.mac for address in amphora.addresses}) > 1:
             # With two or more ports, the network of each address matters.
@@ -135,7 +123,7 @@ class ServerDriver(AmphoraComputeDriver):
     # ---- status ----------------------------------------------------------
 
     def _status(self, amphora_id: str) -> ComputeStatus:
-        server = self._server(_about('read the status of', amphora_id))
+        server = self._server(Asked.about('read the status of', amphora_id))
         return translate.status_of(server, self.clock.time())
 
     def _changes(self, since: str) -> Changes:
@@ -227,7 +215,7 @@ class ServerDriver(AmphoraComputeDriver):
     # ---- execution state -------------------------------------------------
 
     def _suspend(self, amphora_id: str) -> None:
-        asked = _about('suspend', amphora_id)
+        asked = Asked.about('suspend', amphora_id)
         try:
             self._act(asked, 'suspend')
         except InstanceStateConflict:
@@ -235,7 +223,7 @@ class ServerDriver(AmphoraComputeDriver):
                 raise
 
     def _resume(self, amphora_id: str) -> None:
-        asked = _about('resume', amphora_id)
+        asked = Asked.about('resume', amphora_id)
         try:
             self._act(asked, 'resume')
         except NotSuspendedError as exc:
@@ -248,10 +236,10 @@ class ServerDriver(AmphoraComputeDriver):
 
     def _reboot(self, amphora_id: str, hard: bool) -> None:
         how = {'type': 'HARD' if hard else 'SOFT'}
-        self._act(_about('reboot', amphora_id), 'reboot', how)
+        self._act(Asked.about('reboot', amphora_id), 'reboot', how)
 
     def _rebuild(self, amphora_id: str, image_id: str | None) -> None:
-        asked = _about('rebuild', amphora_id)
+        asked = Asked.about('rebuild', amphora_id)
         if image_id is None:
             same = (self._server(asked).get('image') or {}).get('id')
             if not same:
@@ -268,7 +256,7 @@ class ServerDriver(AmphoraComputeDriver):
     # ---- ports, networks, groups -----------------------------------------
 
     def _attach_port(self, amphora_id: str, port_id: str) -> Attachment:
-        asked = _about(f'attach port {port_id} to', amphora_id, port_id)
+        asked = Asked.about(f'attach port {port_id} to', amphora_id, port_id)
         try:
             return self._attach(asked, {'port_id': port_id})
         except AmphoraComputeError as exc:
@@ -285,15 +273,15 @@ class ServerDriver(AmphoraComputeDriver):
             raise
 
     def _detach_port(self, amphora_id: str, port_id: str) -> None:
-        asked = _about(f'detach port {port_id} from', amphora_id, port_id)
+        asked = Asked.about(f'detach port {port_id} from', amphora_id, port_id)
         try:
-            self._detach(asked, port_id)
+            self._services.ask(asked, 'DELETE', f'/servers/{amphora_id}/os-interface/{port_id}')
         except ResourceNotFoundError:
             # For a server that does not exist, Nova might report the missing port first.
             self._server(asked)
 
     def _attach_network(self, amphora_id: str, network_id: str, address: str | None) -> Attachment:
-        asked = _about(f'attach network {network_id} to', amphora_id, network_id)
+        asked = Asked.about(f'attach network {network_id} to', amphora_id, network_id)
         wanted: dict[str, Any] = {'net_id': network_id}
         if address:
             wanted['fixed_ips'] = [{'ip_address': address}]
@@ -306,7 +294,7 @@ class ServerDriver(AmphoraComputeDriver):
             raise
 
     def _detach_network(self, amphora_id: str, network_id: str) -> None:
-        asked = _about(f'detach network {network_id} from', amphora_id, network_id)
+        asked = Asked.about(f'detach network {network_id} from', amphora_id, network_id)
         for interface in self._interfaces(asked):
             if interface['net_id'] == network_id:
                 self._detach_port(amphora_id, interface['port_id'])
@@ -376,7 +364,7 @@ class ServerDriver(AmphoraComputeDriver):
 
     def _console_log(self, amphora_id: str, lines: int | None) -> str:
         wanted = {} if lines is None else {'length': lines}
-        asked = _about('read the console log of', amphora_id)
+        asked = Asked.about('read the console log of', amphora_id)
         answer = self._post_action(asked, 'os-getConsoleOutput', wanted)
         return str(answer['output'])
 
@@ -416,11 +404,3 @@ class ServerDriver(AmphoraComputeDriver):
             body={'interfaceAttachment': wanted},
         )
         return translate.attachment_of(asked.amphora_id, answer['interfaceAttachment'])
-
-    def _detach(self, asked: Asked, port_id: str) -> None:
-        path = f'/servers/{asked.amphora_id}/os-interface/{port_id}'
-        self._services.ask(asked, 'DELETE', path)
-
-
-def _about(verb: str, amphora_id: str, resource_id: str | None = None) -> Asked:
-    return Asked(verb=verb, subject=amphora_id, amphora_id=amphora_id, resource_id=resource_id)

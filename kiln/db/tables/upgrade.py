@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from alembic.script import ScriptDirectory
 from kiln.clock import Clock
 from kiln.clusters.exceptions import StoreError
 from kiln.db.database import Database
-from kiln.db.tables.files import sync
+from kiln.db.tables.files import drafted
 
 # Alembic has global state, so the threads of a process take turns.
 _turn = threading.Lock()
@@ -59,17 +57,12 @@ def create_file(path: Path, clock: Clock) -> None:
     :raises StoreError: the file cannot be written.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f'.{path.name}.', dir=path.parent) as folder:
-            draft = Path(folder, path.name)
-            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            with contextlib.closing(Database(f'sqlite:///{draft}', clock=clock)) as database:
-                upgrade(database)
-                keep_log(database)
-            sync(draft)
-            with contextlib.suppress(FileExistsError):
-                os.link(draft, path)
-            sync(path.parent)
+        with (
+            drafted(path) as draft,
+            contextlib.closing(Database(f'sqlite:///{draft}', clock=clock)) as database,
+        ):
+            upgrade(database)
+            keep_log(database)
     except OSError as exc:
         raise StoreError(
             f'Cannot create the file {path} of the store: {exc.strerror}. Name another file in '

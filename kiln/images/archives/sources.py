@@ -6,7 +6,7 @@ import dataclasses
 import email.utils
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Self
 
@@ -145,8 +145,3 @@ def _with_corrections(
     if suite not in _ROLLING:
         found += [(archive, f'{suite}-updates'), (security, f'{suite}-security')]
     return tuple(Source(uri, its, options=MappingProxyType(dict(options))) for uri, its in found)
-
-
-def newest(releases: Iterable[Release]) -> int:
-    """Return the date of the newest Release file."""
-    return max(release.at for release in releases)

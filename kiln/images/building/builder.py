@@ -5,13 +5,14 @@ from __future__ import annotations
 import collections
 import hashlib
 import logging
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.images.archives.apt import Apt
 from kiln.images.archives.sources import Source
-from kiln.images.build_request import PACKAGES, TAR, Order, arguments, packages, shown
+from kiln.images.build_request import PACKAGES, TAR, Order, arguments, packages
 from kiln.images.building.failures import failure
 from kiln.images.building.progress import Course, Progress, Stage
 from kiln.images.building.sandbox import Cell
@@ -167,7 +168,7 @@ class ImageBuilder:
 
     def _run(self, stage: Path, order: Order, lock: int, report: Report) -> None:
         command = [self._programs.find('mmdebstrap'), *arguments(order, stage)]
-        LOG.debug('Running %s', shown(command))
+        LOG.debug('Running %s', shlex.join(command))
         log = self.cache.root / f'{order.recipe.name}.log'
         environment = {
             'KILN_STAGE': str(stage),

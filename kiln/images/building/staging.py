@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from kiln.images import build_request as orders
-from kiln.images.recipe import File, Layer
+from kiln.images.recipe import Layer
 
 
 def lay_out(order: orders.Order, stage: Path, apt_conf: str) -> None:
@@ -40,9 +40,5 @@ def _members(layer: Layer, epoch: int) -> Iterator[tuple[tarfile.TarInfo, bytes]
 
 
 def _folders(layer: Layer) -> str:
-    folders = dict.fromkeys(_folder(file) for file in layer.files)
-    return ''.join(f'{folder}\n' for folder in folders)
-
-
-def _folder(file: File) -> str:
-    return str(PurePosixPath(file.path).parent).lstrip('/')
+    parents = (str(PurePosixPath(file.path).parent).lstrip('/') for file in layer.files)
+    return ''.join(f'{folder}\n' for folder in dict.fromkeys(parents))

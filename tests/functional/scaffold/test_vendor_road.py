@@ -32,7 +32,7 @@ class VendorPackage(VendorCase):
 
     def generate(self, name, kind, output):
         program = (
-            'import pathlib, kiln.cli.driver.scaffold as scaffold;'
+            'import pathlib, kiln.cli.driver.scaffold.skeletons as scaffold;'
             f'scaffold.new_compute_driver({name!r}, {kind!r}, pathlib.Path({str(output)!r}))'
         )
         self.python(program)

@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 from kiln.images.archives.sources import Release, usual_sources
-from kiln.images.build_request import Order, arguments, hooks, packages, shown
+from kiln.images.build_request import Order, arguments, hooks, packages
 from kiln.images.building.staging import lay_out
 from kiln.images.recipe import File, Layer, Variant
 from tests.unit.images.host import recipe
@@ -58,9 +58,6 @@ class Arguments(unittest.TestCase):
     def test_the_archives_are_removed_unless_kept(self):
         self.assertIn('etc/apt/sources.list', hooks(recipe())['end'])
         self.assertNotIn('etc/apt/sources.list', hooks(recipe(keep_sources=True))['end'])
-
-    def test_a_command_is_shown_quoted_for_a_shell(self):
-        self.assertEqual("a 'b c'", shown(['a', 'b c']))
 
     def test_the_epoch_is_the_date_of_the_newest_archive(self):
         self.assertEqual(9, order().epoch)

@@ -55,20 +55,10 @@ def new_compute_driver(name: str, amphora_type: str, target: Path) -> list[Path]
 
     It installs and its tests pass unchanged. Nothing is ever overwritten.
 
-    :raises InvalidRequest: the name or the type is invalid, or the package exists.
+    :raises InvalidRequest: the name is invalid, or the package exists.
     """
-    words = _words(check_name(name), _check_type(amphora_type))
+    words = _words(check_name(name), AmphoraType(amphora_type))
     return fill('compute', words, target / words['dist'])
-
-
-def _check_type(amphora_type: str) -> AmphoraType:
-    try:
-        return AmphoraType(amphora_type)
-    except ValueError:
-        known = ', '.join(kind.value for kind in AmphoraType)
-        raise InvalidRequest(
-            f'Cannot write a driver for amphora type {amphora_type!r}: choose one of {known}.'
-        ) from None
 
 
 def _words(name: str, kind: AmphoraType) -> Mapping[str, str]:
@@ -92,13 +82,9 @@ def new_cluster_driver(name: str, form: str, target: Path) -> list[Path]:
 
     It works and its tests pass unchanged. Return its files; nothing is ever overwritten.
 
-    :raises InvalidRequest: the name or the form is invalid, or the target exists.
+    :raises InvalidRequest: the name is invalid, or the target exists.
     """
     check_name(name)
-    if form not in list(Form):
-        raise InvalidRequest(
-            f'Cannot write a cluster driver as {form!r}: choose one of {", ".join(Form)}.'
-        )
     dist = _dist(name)
     words = {
         'name': name,
@@ -108,7 +94,7 @@ def new_cluster_driver(name: str, form: str, target: Path) -> list[Path]:
         'dist': dist,
         'drule': '=' * len(dist),
     }
-    return fill(f'cluster/{form}', words, target / (dist if form == Form.PACKAGE else name))
+    return fill(f'cluster/{Form(form)}', words, target / (dist if form == Form.PACKAGE else name))
 
 
 def fork_cluster_driver(

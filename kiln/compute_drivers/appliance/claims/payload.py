@@ -54,9 +54,7 @@ def contents(request: BuildRequest) -> Iterator[tuple[str, bytes]]:
         listed = []
         for number, file in enumerate(request.files):
             source = f'file-{number}'
-            listed.append(
-                {'source': source, 'path': file.path, 'mode': f'{file.mode:04o}',
-                 'owner': file.owner}
-            )  # fmt: skip
+            mode = f'{file.mode:04o}'
+            listed.append({'source': source, 'path': file.path, 'mode': mode, 'owner': file.owner})
             yield source, file.content
         yield 'files.json', json.dumps(listed, indent=1).encode()

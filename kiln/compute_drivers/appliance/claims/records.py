@@ -29,11 +29,9 @@ _INSERT = (
     f'INSERT INTO claims ({_COLUMNS}, changed, payload) '  # noqa: S608  # no value in it
     f'VALUES ({", ".join("?" for _ in _FIELDS)}, ?, ?)'
 )
-#: The columns of a claim that change, and those whose changes callers see.
-_MUTABLE = (
-    'phase', 'since', 'due', 'failures', 'fault', 'probed_at', 'hard', 'epoch', 'image_id',
-)  # fmt: skip
+#: The columns of a claim whose changes callers see, and all that change.
 _SEEN = ('phase', 'fault', 'image_id')
+_MUTABLE = (*_SEEN, 'since', 'due', 'failures', 'probed_at', 'hard', 'epoch')
 _UPDATE = f'UPDATE claims SET {", ".join(f"{name} = ?" for name in _MUTABLE)}'  # noqa: S608
 
 #: Returns the changed claim; None ends it.

@@ -276,11 +276,10 @@ class Crew:
             self._tell(old, new)
 
     def _tell(self, old: Claim, new: Claim | None) -> None:
-        at = 'free' if new is None else new.phase.value
-        level = logging.WARNING if new is not None and new.fault else logging.INFO
-        LOG.log(
-            level, 'Machine %s of amphora %s changed from %s to %s%s', old.machine, old.id,
-            old.phase.value, at, f': {new.fault}' if new is not None and new.fault else '',
-        )  # fmt: skip
+        level = logging.INFO
+        change = f'{old.phase.value} to {"free" if new is None else new.phase.value}'
+        if new is not None and new.fault:
+            level, change = logging.WARNING, f'{change}: {new.fault}'
+        LOG.log(level, 'Machine %s of amphora %s changed from %s', old.machine, old.id, change)
         for hurry in self._hurries:
             hurry()

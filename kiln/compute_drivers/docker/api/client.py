@@ -21,7 +21,7 @@ import urllib3.exceptions
 
 from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.authoring.error_context import Asked
-from kiln.compute_drivers.docker.api import errors, failures, ssh
+from kiln.compute_drivers.docker.api import errors, ssh
 from kiln.compute_drivers.docker.api.errors import Reply
 from kiln.exceptions import ConfigurationError, Outcome, ServiceTimeout, ServiceUnavailable
 
@@ -92,8 +92,8 @@ class Engine:
         if session is not None:
             session.close()
 
-    def ask(self, asked: Asked, action: Callable[[Any], T]) -> T:
-        """Return the result of ``action`` with the SDK's client.
+    def ask(self, asked: Asked, action: Callable[..., T], *what: Any, **how: Any) -> T:
+        """Return the result of ``action`` with the SDK's client and further arguments.
 
         :raises AmphoraComputeError: the engine gave no answer, or answered with an error.
         """
@@ -101,11 +101,11 @@ class Engine:
         session = self._session or self._connect(asked)
         started = self._clock.monotonic()
         try:
-            return action(session)
+            return action(session, *what, **how)
         except docker.errors.APIError as exc:
             raise errors.refused(asked, _reply(exc)) from exc
         except _NO_ANSWER as exc:
-            raise failures.unanswered(asked, exc) from exc
+            raise errors.unanswered(asked, exc) from exc
         except ValueError as exc:
             # A success that is not JSON was not sent by an engine.
             raise errors.refused(asked, Reply(status=200)) from exc
@@ -113,11 +113,11 @@ class Engine:
             took_ms = 1000 * (self._clock.monotonic() - started)
             LOG.debug('%s %s: %.0f ms', asked.verb, asked.subject, took_ms)
 
-    def ask_patiently(self, asked: Asked, action: Callable[[Any], T]) -> T:
+    def ask_patiently(self, asked: Asked, action: Callable[..., T], *what: Any, **how: Any) -> T:
         """Do the same as ``ask``, on a separate connection and with hours to spare."""
         engine = self._patient()
         try:
-            return engine.ask(asked, action)
+            return engine.ask(asked, action, *what, **how)
         finally:
             engine.close()
 
@@ -171,7 +171,7 @@ class Engine:
         except docker.errors.APIError as exc:
             raise errors.refused(dataclasses.replace(asked, making=False), _reply(exc)) from exc
         except _NO_ANSWER as exc:
-            raise failures.unanswered(asked, exc, at=f' at {self._shown}') from exc
+            raise errors.unanswered(asked, exc, at=f' at {self._shown}') from exc
         except (ValueError, KeyError, TypeError) as exc:
             raise asked.error(
                 ServiceUnavailable, f'what answers at {self._shown} is not a container engine.'

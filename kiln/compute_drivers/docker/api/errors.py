@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import errno
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from kiln.compute_drivers.authoring.connection_failures import (
+    IN_TIME,
+    causes_of,
+    one_line,
+    reason,
+    was_sent,
+)
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.exceptions import (
     AmphoraBuildError,
@@ -226,3 +234,15 @@ def _plain(asked: Asked, status: int) -> _Kind | None:
         case 501:
             return UnsupportedOperation
     return None
+
+
+def unanswered(asked: Asked, exc: BaseException, *, at: str = '') -> AmphoraComputeError:
+    """Return the error for an unanswered request; with ``at`` nothing was sent at all."""
+    causes = tuple(causes_of(exc))
+    slow = any(isinstance(cause, (*IN_TIME, TimeoutError)) for cause in causes)
+    last = causes[-1]
+    why = reason(causes, slow=slow) or one_line(last) or type(last).__name__
+    if any(isinstance(cause, OSError) and cause.errno == errno.EACCES for cause in causes):
+        why += ' (kiln needs access to the socket, which is as good as root)'
+    sent = not at and was_sent(causes)
+    return asked.unanswered('the engine', why + at, sent=sent, slow=slow)

@@ -17,12 +17,10 @@ from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker import names
 from kiln.compute_drivers.docker.api.client import Engine
 
-#: Events after which a container can be in another state.
-_ACTIONS = (
-    'create', 'start', 'restart', 'die', 'oom', 'kill', 'stop', 'pause', 'unpause',
-    'health_status', 'destroy',
-)  # fmt: skip
 _GONE = 'destroy'
+_ENDS = ('kill', 'stop', 'oom', 'die', _GONE)
+#: Events after which a container can be in another state.
+_ACTIONS = ('create', 'start', 'restart', 'pause', 'unpause', 'health_status', *_ENDS)
 #: Seconds to go back for an event to start from.
 _LOOK_BACK_S = 600
 _CURSOR = re.compile(r'(\d+)\.([a-z_]+)\.([0-9a-f]{64})')

@@ -9,7 +9,7 @@ from typing import Any
 
 from kiln.clock import Clock
 from kiln.compute_drivers.authoring.error_context import Asked
-from kiln.compute_drivers.docker.api.client import Engine
+from kiln.compute_drivers.docker.api.client import Engine, Session
 from kiln.exceptions import ComputeServiceError
 from kiln.models import DriverHealth
 
@@ -24,7 +24,7 @@ def look(engine: Engine, clock: Clock, *, privileged: bool) -> DriverHealth:
     """
     asked = Asked(verb='check', subject='the backend')
     started = clock.monotonic()
-    info = engine.ask(asked, lambda session: session.info())
+    info = engine.ask(asked, Session.info)
     latency_s = clock.monotonic() - started
     if privileged and 'name=rootless' in (info.get('SecurityOptions') or ()):
         raise asked.error(
@@ -59,7 +59,7 @@ class Clocks:
         now = self._clock.monotonic()
         if now - self._measured_at >= _SKEW_TTL_S:
             before = self._clock.time()
-            info = self._engine.ask(asked, lambda session: session.info())
+            info = self._engine.ask(asked, Session.info)
             with self._lock:
                 # The time of the answer counts as offset too, so that the result is
                 # rather late than early.

@@ -12,7 +12,7 @@ from kiln.clock import Clock
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker import names, translate
 from kiln.compute_drivers.docker.api import errors
-from kiln.compute_drivers.docker.api.client import Engine
+from kiln.compute_drivers.docker.api.client import Engine, Session
 from kiln.compute_drivers.docker.settings import Settings
 from kiln.exceptions import InvalidBuildRequest, InvalidRequest
 from kiln.models import ImageFacts, ImageFile
@@ -70,7 +70,7 @@ class Images:
         except InvalidRequest:
             if self._pull == 'never' or not names.is_image(name):
                 raise
-            self._engine.ask(asked, lambda session: session.inspect_distribution(name))
+            self._engine.ask(asked, Session.inspect_distribution, name)
 
     def _local(self, asked: Asked, name: str) -> Mapping[str, Any]:
         now = self._clock.monotonic()
@@ -81,15 +81,13 @@ class Images:
         if not names.is_image(name):
             kind = InvalidBuildRequest if asked.building else InvalidRequest
             raise asked.error(kind, f'{name!r} cannot be the name of an image.')
-        answer: Mapping[str, Any] = self._engine.ask(
-            asked, lambda session: session.inspect_image(name)
-        )
+        answer: Mapping[str, Any] = self._engine.ask(asked, Session.inspect_image, name)
         with self._lock:
             self._known[name] = (now, answer)
         return answer
 
     def _fetch(self, asked: Asked, name: str) -> None:
-        said = self._engine.ask(asked, lambda session: session.pull(name))
+        said = self._engine.ask(asked, Session.pull, name)
         # A failed pull is reported within an answer of status 200.
         for line in _lines(str(said)):
             if reason := line.get('error'):
@@ -112,18 +110,18 @@ class Images:
         found = self._with_content(asked, content)
         if found is None:
             found = self._imported(asked, image, content)
-        repository, _, tag = _split(image.name)
-        self._engine.ask(asked, lambda session: session.tag(found, repository, tag, force=True))
+        repository, tag = _split(image.name)
+        self._engine.ask(asked, Session.tag, found, repository, tag, force=True)
         self.forget()
         return found
 
     def _with_content(self, asked: Asked, content: str) -> str | None:
         wanted = {'label': [f'{names.CONTENT}={content}']}
-        found = self._engine.ask(asked, lambda session: session.images(filters=wanted))
+        found = self._engine.ask(asked, Session.images, filters=wanted)
         return translate.image_id(found[0]['Id']) if found else None
 
     def _imported(self, asked: Asked, image: ImageFile, content: str) -> str:
-        repository, _, tag = _split(image.name)
+        repository, tag = _split(image.name)
         properties = {**image.properties, names.CONTENT: content}
         changes = [
             f'LABEL {_quoted(key)}={_quoted(value)}' for key, value in sorted(properties.items())
@@ -157,12 +155,12 @@ def _digest(image: ImageFile) -> str:
     return digest.hexdigest()
 
 
-def _split(name: str) -> tuple[str, str, str]:
+def _split(name: str) -> tuple[str, str]:
     """Return repository and tag; a colon before a slash belongs to a registry's port."""
     repository, colon, tag = name.rpartition(':')
     if not colon or '/' in tag:
-        return name, ':', 'latest'
-    return repository, colon, tag
+        return name, 'latest'
+    return repository, tag
 
 
 def _quoted(text: str) -> str:

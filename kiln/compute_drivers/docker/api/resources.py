@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker import names, translate
-from kiln.compute_drivers.docker.api.client import Engine
+from kiln.compute_drivers.docker.api.client import Engine, Session
 from kiln.compute_drivers.docker.api.errors import Trouble, trouble_in
 from kiln.exceptions import (
     AmphoraComputeError,
@@ -17,7 +18,11 @@ from kiln.exceptions import (
 )
 from kiln.models import Resource
 
-VOLUME, NETWORK = 'volume', 'network'
+#: The methods that inspect and remove a resource of each kind.
+_METHODS: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    'volume': (Session.inspect_volume, Session.remove_volume),
+    'network': (Session.inspect_network, Session.remove_network),
+}
 _NO_VOLUME = 'no such volume'
 
 
@@ -26,9 +31,8 @@ def owned(engine: Engine, owner: str) -> list[Resource]:
     asked = Asked(verb='list', subject=f'the resources of {owner}')
     label = f'{names.OWNER}={owner}'
     unused = {'label': [label], 'dangling': ['true']}
-    wanted = {'label': [label]}
-    volumes = engine.ask(asked, lambda session: session.volumes(filters=unused))
-    networks = engine.ask(asked, lambda session: session.networks(filters=wanted))
+    volumes = engine.ask(asked, Session.volumes, filters=unused)
+    networks = engine.ask(asked, Session.networks, filters={'label': [label]})
     found = [
         *map(translate.volume_of, volumes.get('Volumes') or ()),
         *map(translate.network_of, networks),
@@ -45,13 +49,14 @@ def delete(engine: Engine, resource: Resource) -> None:
     :raises DeleteFailed: a container uses it.
     """
     asked = Asked(verb=f'delete {resource.kind}', subject=resource.id, resource_id=resource.id)
-    if resource.kind not in (VOLUME, NETWORK) or not names.is_network(resource.id):
+    if resource.kind not in _METHODS or not names.is_network(resource.id):
         raise asked.error(InvalidRequest, 'only volumes and networks are resources here.')
+    inspect, remove = _METHODS[resource.kind]
     try:
-        found = engine.ask(asked, lambda session: _inspected(session, resource))
+        found = engine.ask(asked, inspect, resource.id)
         if names.OWNER not in (found.get('Labels') or {}):
             raise asked.error(PermissionDenied, 'it carries no label of kiln.')
-        engine.ask(asked, lambda session: _remove(session, resource))
+        engine.ask(asked, remove, resource.id)
     except ResourceNotFoundError:
         return
     except AmphoraComputeError as exc:
@@ -60,16 +65,3 @@ def delete(engine: Engine, resource: Resource) -> None:
         if trouble_in(exc.fault) is Trouble.IN_USE:
             raise asked.error(DeleteFailed, 'a container uses it.', fault=exc.fault) from exc
         raise
-
-
-def _inspected(session: Any, resource: Resource) -> Any:
-    if resource.kind == VOLUME:
-        return session.inspect_volume(resource.id)
-    return session.inspect_network(resource.id)
-
-
-def _remove(session: Any, resource: Resource) -> None:
-    if resource.kind == VOLUME:
-        session.remove_volume(resource.id)
-    else:
-        session.remove_network(resource.id)

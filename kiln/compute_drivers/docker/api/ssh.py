@@ -108,10 +108,9 @@ def command(url: str, config: str | None = None) -> tuple[str, ...]:
     there = ['docker']
     if parts.path.strip('/'):
         there += ['--host', f'unix://{parts.path}']
-    return (
-        'ssh', *file, '-T', '-o', 'BatchMode=yes', '-o', 'LogLevel=ERROR', *where, *port, '--',
-        parts.hostname or '', shlex.join([*there, 'system', 'dial-stdio']),
-    )  # fmt: skip
+    dial = shlex.join([*there, 'system', 'dial-stdio'])
+    quiet = ('-T', '-o', 'BatchMode=yes', '-o', 'LogLevel=ERROR')
+    return ('ssh', *file, *quiet, *where, *port, '--', parts.hostname or '', dial)
 
 
 def meaning(said: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker import translate
-from kiln.compute_drivers.docker.api.client import Engine
+from kiln.compute_drivers.docker.api.client import Engine, Session
 from kiln.compute_drivers.docker.api.errors import Trouble
 from kiln.compute_drivers.docker.building import body
 
@@ -46,13 +46,11 @@ class Addresses:
         name = hung.network
         if hung.address or name in body.PREDEFINED or name in self._refusing:
             return hung
-        network = self._engine.ask(asked, lambda session: session.inspect_network(name))
+        network = self._engine.ask(asked, Session.inspect_network, name)
         if network.get('Driver') not in _ADDRESSED:
             return hung
         wanted = {'network': [network['Id']]}
-        there = self._engine.ask(
-            asked, lambda session: session.containers(all=True, filters=wanted)
-        )
+        there = self._engine.ask(asked, Session.containers, all=True, filters=wanted)
         taken = {
             address
             for entry in there

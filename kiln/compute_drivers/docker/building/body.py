@@ -92,7 +92,7 @@ def create_body(request: BuildRequest, chosen: Chosen, settings: Settings) -> di
         'Labels': dict(chosen.labels),
         'Tty': settings.tty or chosen.systemd,
         'StopTimeout': settings.stop_timeout,
-        'ExposedPorts': {published.port: {} for published in settings.publish},
+        'ExposedPorts': {port: {} for port, _ in settings.publish},
         'HostConfig': _host_config(chosen, settings),
     }
     if signal := settings.stop_signal or (_SYSTEMD_SIGNAL if chosen.systemd else None):
@@ -122,29 +122,20 @@ def _host_config(chosen: Chosen, settings: Settings) -> dict[str, Any]:
         'CgroupParent': settings.cgroup_parent,
         'ShmSize': settings.shm_size,
         'PortBindings': _bindings(settings),
-        'Devices': [
-            {
-                'PathOnHost': device.source,
-                'PathInContainer': device.target,
-                'CgroupPermissions': device.rights,
-            }
-            for device in settings.devices
-        ],
+        'Devices': list(settings.devices),
         'Mounts': _mounts(chosen, settings),
     }
     return {key: value for key, value in wanted.items() if value not in (None, [], {})}
 
 
-def _bindings(settings: Settings) -> dict[str, list[dict[str, str]]]:
-    bindings: dict[str, list[dict[str, str]]] = {}
-    for published in settings.publish:
-        bindings.setdefault(published.port, []).append(
-            {'HostIp': published.host_address, 'HostPort': published.host_port}
-        )
+def _bindings(settings: Settings) -> dict[str, list[Mapping[str, str]]]:
+    bindings: dict[str, list[Mapping[str, str]]] = {}
+    for port, binding in settings.publish:
+        bindings.setdefault(port, []).append(binding)
     return bindings
 
 
-def _mounts(chosen: Chosen, settings: Settings) -> list[dict[str, Any]]:
+def _mounts(chosen: Chosen, settings: Settings) -> list[Mapping[str, Any]]:
     # An unnamed volume is removed with its container.
     owned = {label: chosen.labels[label] for label in (names.OWNER, names.KEY)}
     return [
@@ -152,13 +143,5 @@ def _mounts(chosen: Chosen, settings: Settings) -> list[dict[str, Any]]:
             {'Type': 'volume', 'Target': path, 'VolumeOptions': {'Labels': owned}}
             for path in chosen.volumes(settings)
         ),
-        *(
-            {
-                'Type': 'bind',
-                'Source': mount.source,
-                'Target': mount.target,
-                'ReadOnly': mount.read_only,
-            }
-            for mount in settings.mounts
-        ),
+        *settings.mounts,
     ]

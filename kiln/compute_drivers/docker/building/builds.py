@@ -13,7 +13,7 @@ from kiln.clock import Clock
 from kiln.compute_drivers.authoring.adoption import adopted
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker import names, states, translate
-from kiln.compute_drivers.docker.api.client import Engine
+from kiln.compute_drivers.docker.api.client import Engine, Session
 from kiln.compute_drivers.docker.api.errors import Trouble, trouble_in
 from kiln.compute_drivers.docker.api.images import Images
 from kiln.compute_drivers.docker.building import body, seed
@@ -194,7 +194,7 @@ class Builds:
         )
         try:
             made: Mapping[str, Any] = self._engine.ask(
-                making, lambda session: session.create_container_from_config(sent, name=name)
+                making, Session.create_container_from_config, sent, name=name
             )
         except InstanceNotFoundError as exc:
             raise making.error(BuildOutcomeUnknown, f'it was removed at once: {exc}') from exc
@@ -228,7 +228,7 @@ class Builds:
             },
             self._clock.time(),
         )
-        self._engine.ask(asked, lambda session: session.put_archive(container_id, '/', packed))
+        self._engine.ask(asked, Session.put_archive, container_id, '/', packed)
 
     def connect(self, asked: Asked, container_id: str, hung: body.Hung, host_name: str) -> None:
         """Connect a container to a network; does nothing if it is connected already."""
@@ -237,13 +237,12 @@ class Builds:
         try:
             self._engine.ask(
                 asked,
-                lambda session: session.connect_container_to_network(
-                    container_id,
-                    hung.network,
-                    ipv4_address=config.get('IPv4Address'),
-                    ipv6_address=config.get('IPv6Address'),
-                    aliases=wanted.get('Aliases'),
-                ),
+                Session.connect_container_to_network,
+                container_id,
+                hung.network,
+                ipv4_address=config.get('IPv4Address'),
+                ipv6_address=config.get('IPv6Address'),
+                aliases=wanted.get('Aliases'),
             )
         except AmphoraComputeError as exc:
             if trouble_in(exc.fault) is not Trouble.CONNECTED:
@@ -298,7 +297,7 @@ class Builds:
             return content.read().decode('utf-8', 'replace') if content else ''
 
     def _start(self, asked: Asked, container_id: str) -> None:
-        self._engine.ask(asked, lambda session: session.start(container_id))
+        self._engine.ask(asked, Session.start, container_id)
 
     @contextlib.contextmanager
     def _nothing_left(self, asked: Asked, container_id: str) -> Iterator[None]:
@@ -352,9 +351,7 @@ class Builds:
 
     def _named(self, asked: Asked, name: str) -> Mapping[str, Any] | None:
         try:
-            found: Mapping[str, Any] = self._engine.ask(
-                asked, lambda session: session.inspect_container(name)
-            )
+            found: Mapping[str, Any] = self._engine.ask(asked, Session.inspect_container, name)
         except InstanceNotFoundError:
             return None
         return found
@@ -375,10 +372,7 @@ class Builds:
             build_key=asked.build_key,
         )  # fmt: skip
         try:
-            self._engine.ask(
-                removing,
-                lambda session: session.remove_container(container_id, v=True, force=True),
-            )
+            self._engine.ask(removing, Session.remove_container, container_id, v=True, force=True)
         except InstanceStateConflict as exc:
             # Another removal is running already, so the container will go.
             if trouble_in(exc.fault) is not Trouble.REMOVING:

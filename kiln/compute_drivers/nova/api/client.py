@@ -50,26 +50,21 @@ class Services:
     """Nova, Neutron and Glance with the credentials of one project."""
 
     def __init__(
-        self,
-        keystone: session.Session,
-        *,
-        region: str | None,
-        interfaces: list[str],
-        overrides: Mapping[str, str | None],
-        timeout_s: float,
-        connect_timeout_s: float,
-        pinned: str | None,
-        clock: Clock,
+        self, conf: Any, keystone: session.Session, *, region: str | None, clock: Clock
     ) -> None:
         self._session = keystone
-        self._where: dict[str, Any] = {'interface': interfaces, 'region_name': region}
-        self._overrides = overrides
-        self._timeout_s, self._connect_timeout_s = timeout_s, connect_timeout_s
+        self._where = {'interface': conf.valid_interfaces, 'region_name': region}
+        self._overrides: Mapping[str, str | None] = {
+            service: getattr(conf, f'{service}_endpoint_override')
+            for service in ('compute', *_PREFIXES)
+        }
+        self._timeout_s, self._connect_timeout_s = conf.timeout, conf.connect_timeout
+        self._pinned: str | None = conf.microversion
+        pinned = self._pinned
         if pinned and not _minor(OLDEST) <= _minor(pinned) <= _minor(NEWEST):
             raise ConfigurationError(
                 f'Cannot use microversion {pinned}: it must be from {OLDEST} to {NEWEST}.'
             )
-        self._pinned = pinned
         self._clock = clock
         self._lock = threading.Lock()
         # The endpoints of one token: a new token can come with another catalogue.
@@ -105,13 +100,13 @@ class Services:
         more: dict[str, Any] = {'params': query} if query else {}
         if body is not None:
             more['body'] = body
+        timeout = self._timeout(asked, service)
         started = self._clock.monotonic()
         try:
             # keystoneauth's own debug log would hold user data and console output.
             response, found = client.request(
-                base + path, method, raise_exc=False, log=False,
-                timeout=self._timeout(asked, service), **more,
-            )  # fmt: skip
+                base + path, method, raise_exc=False, log=False, timeout=timeout, **more
+            )
         except ksa.ClientException as exc:
             self._refresh()
             raise unanswered(asked, service, exc) from exc
@@ -119,10 +114,8 @@ class Services:
         reply = Reply(
             service=service, status=response.status_code, headers=response.headers, body=found
         )
-        LOG.debug(
-            '%s %s %s: %s in %.0f ms (%s)',
-            service, method, response.url, reply.status, took_ms, reply.request_id,
-        )  # fmt: skip
+        sent = f'{service} {method} {response.url}'
+        LOG.debug('%s: %s in %.0f ms (%s)', sent, reply.status, took_ms, reply.request_id)
         if service == 'compute':
             self._compare_clocks(reply)
         if reply.status >= 300:
@@ -197,7 +190,7 @@ class Services:
 
     def _look_up(self, asked: Asked, service: str) -> str:
         try:
-            url = self._overrides.get(service) or self._session.get_endpoint(
+            url = self._overrides[service] or self._session.get_endpoint(
                 service_type=service, **self._where
             )
         except ksa.EndpointNotFound:

@@ -9,29 +9,12 @@ from typing import Any
 
 from kiln.compute_drivers.authoring import user_data
 from kiln.compute_drivers.authoring.error_context import Asked
-from kiln.compute_drivers.nova.translate import (
-    FLAVOR,
-    GROUP,
-    IMAGE,
-    KEY_TAG,
-    OWNER_TAG,
-    TYPE,
-)  # fmt: skip
+from kiln.compute_drivers.nova.translate import FLAVOR, GROUP, IMAGE, KEY_TAG, OWNER_TAG, TYPE
 from kiln.exceptions import InvalidBuildRequest, UnsupportedOperation, UserDataTooLarge
 from kiln.models import BuildRequest
 
 #: The newest microversion in which Nova itself puts files onto servers.
 PERSONALITY = '2.56'
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Defaults:
-    """Options that apply to each server of a site."""
-
-    boot_volume_size: int | None = None
-    boot_volume_type: str | None = None
-    config_drive: bool = False
-    hostname_domain: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,13 +104,16 @@ def create_body(
     asked: Asked,
     request: BuildRequest,
     chosen: Chosen,
-    defaults: Defaults,
+    conf: Any,
     *,
     ports: Sequence[str],
     networks: Sequence[str],
     version: str,
 ) -> dict[str, Any]:
-    """Return the JSON that creates a server on these ports and further networks."""
+    """Return the JSON that creates a server on these ports and further networks.
+
+    ``conf`` has the options that apply to each server of a site.
+    """
     content = chosen.content
     server: dict[str, Any] = {
         'name': request.name,
@@ -151,11 +137,11 @@ def create_body(
         server['user_data'] = _base64(content.user_data)
     if content.personality:
         server['personality'] = list(content.personality)
-    if defaults.config_drive or content.personality:
+    if conf.config_drive or content.personality:
         server['config_drive'] = True
-    if defaults.hostname_domain:
-        server['hostname'] = _hostname(asked, request.name, defaults.hostname_domain, version)
-    server |= _disk(asked, chosen.image_id, defaults, version)
+    if conf.hostname_domain:
+        server['hostname'] = _hostname(asked, request.name, conf.hostname_domain, version)
+    server |= _disk(asked, chosen.image_id, conf, version)
     hints = {'group': request.server_group_id}
     return {'server': server} | ({'os:scheduler_hints': hints} if hints['group'] else {})
 
@@ -165,20 +151,20 @@ def _reserved(request: BuildRequest) -> dict[str, str]:
     return {TYPE: request.amphora_type.value} | {key: v for key, v in said.items() if v}
 
 
-def _disk(asked: Asked, image_id: str | None, defaults: Defaults, version: str) -> dict[str, Any]:
-    if not defaults.boot_volume_size:
+def _disk(asked: Asked, image_id: str | None, conf: Any, version: str) -> dict[str, Any]:
+    if not conf.boot_volume_size:
         return {'imageRef': image_id} if image_id else {}
     volume = {
         'boot_index': 0,
         'uuid': image_id,
         'source_type': 'image',
         'destination_type': 'volume',
-        'volume_size': defaults.boot_volume_size,
+        'volume_size': conf.boot_volume_size,
         'delete_on_termination': True,
     }
-    if defaults.boot_volume_type:
+    if conf.boot_volume_type:
         _check_version(asked, 'boot_volume_type', version, 67)
-        volume['volume_type'] = defaults.boot_volume_type
+        volume['volume_type'] = conf.boot_volume_type
     return {'block_device_mapping_v2': [volume]}
 
 

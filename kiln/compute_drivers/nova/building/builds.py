@@ -58,12 +58,6 @@ class Builds:
         clock: Clock,
     ) -> None:
         self._conf = conf
-        self._defaults = body.Defaults(
-            boot_volume_size=conf.boot_volume_size,
-            boot_volume_type=conf.boot_volume_type,
-            config_drive=conf.config_drive,
-            hostname_domain=conf.hostname_domain,
-        )
         self._services = services
         self._catalogue = catalogue
         self._ports = ports
@@ -110,7 +104,7 @@ class Builds:
         flavor, image = request.flavor or conf.flavor, request.image_id or conf.image
         if flavor is None:
             raise asked.error(InvalidBuildRequest, 'it has no flavor, and the backend no default.')
-        if image is None and not self._defaults.boot_volume_size:
+        if image is None and not conf.boot_volume_size:
             raise asked.error(InvalidBuildRequest, 'it has no image, and the backend no default.')
         keys = request.keys or tuple(conf.keypairs)
         # A public key begins with its type and a space; names of key pairs have no space.
@@ -191,10 +185,10 @@ class Builds:
         networks: Sequence[str],
     ) -> str:
         version = body.PERSONALITY if chosen.content.personality else self._services.version(asked)
+        ports = [*request.port_ids, *lock]
         sent = body.create_body(
-            asked, request, chosen, self._defaults,
-            ports=[*request.port_ids, *lock], networks=networks, version=version,
-        )  # fmt: skip
+            asked, request, chosen, self._conf, ports=ports, networks=networks, version=version
+        )
         before = request.build_key in self._doubted
         if not before:
             self._doubted[request.build_key] = None

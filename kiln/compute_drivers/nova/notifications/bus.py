@@ -182,10 +182,7 @@ def server_of(body: str | bytes) -> dict[str, Any] | None:
     told = message['payload']['nova_object.data']
     if event.startswith(_TASK):
         # A server without a host is reported by the conductor, with few fields.
-        told = {
-            'uuid': told['instance_uuid'], 'state': told['state'], 'task_state': None,
-            'metadata': {},
-        }  # fmt: skip
+        told = {'uuid': told['instance_uuid'], 'task_state': None, 'metadata': {}, **told}
     if told['state'] == 'deleted' and event != 'instance.delete.end':
         return None
     server: dict[str, Any] = {

@@ -6,6 +6,7 @@ import unittest
 from kiln.cli.cluster.following import Entered, Follower
 from kiln.clusters.exceptions import ClusterNotFound
 from kiln.clusters.models import Cause, Event, Operation, OperationKind, OperationState
+from tests.unit.cluster_drivers.samples import cluster
 
 HELD_UP = Cause(code='hook', message='It waits.', hint='')
 
@@ -67,7 +68,7 @@ class Shown:
 class Following(unittest.TestCase):
     def looks(self, ends_with):
         clusters, screen = Ending(ends_with), Shown()
-        entered = Entered(cluster='web', operation=clusters.entered)
+        entered = Entered(cluster=cluster(), operation=clusters.entered)
         Follower(clusters, Leaping(), screen.show).follow([entered])
         return screen.looks
 

@@ -45,7 +45,8 @@ class Drivers(Shell):
     def test_a_new_driver_needs_a_name_a_type_and_a_directory(self):
         here = ['--output', str(self.folder)]
         self.assertIn('lower-case', self.fails(2, 'driver', 'new', 'compute', 'Acme', *here))
-        self.fails(2, 'driver', 'new', 'compute', 'acme', '--type', 'toaster', *here)
+        err = self.fails(2, 'driver', 'new', 'compute', 'acme', '--type', 'toaster', *here)
+        self.assertRegex(err, "'toaster'.*choose from .*vm.*container")
         self.fails(2, 'driver', 'new', 'house', 'acme', *here)
         err = self.fails(2, 'driver', 'new', 'compute', 'acme', '--output', '/nowhere')
         self.assertIn('not a directory', err)

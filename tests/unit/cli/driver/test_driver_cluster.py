@@ -220,6 +220,8 @@ class Writes(ClusterShell):
         self.assertIn('it exists', self.fails(2, 'driver', 'new', 'cluster', 'acme_v1', *here))
         self.assertIn('it exists', self.fails(2, 'driver', 'fork', 'nodes_v1', 'acme_v1', *here))
         self.assertIn('lower-case', self.fails(2, 'driver', 'new', 'cluster', 'Acme', *here))
+        err = self.fails(2, 'driver', 'new', 'cluster', 'acme_v2', '--form', 'poem', *here)
+        self.assertRegex(err, "'poem'.*choose from .*directory.*python.*package")
         self.fails(2, 'driver', 'fork', 'nodes_v1', 'x', '--new-version', '1', *here)
         self.fails(2, 'driver', 'fork', 'noop', 'x', '--kind', 'compute', *here)
         self.assertIn('Installed', self.fails(2, 'driver', 'fork', 'nobody', 'x', *here))

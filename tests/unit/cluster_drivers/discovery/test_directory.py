@@ -324,7 +324,7 @@ class Mistakes(DirectoryCase):
             ('- a', 'this is a list'),
             ('a: [b', 'not closed'),
             ('a:\n\tb: 1', 'tab'),
-            (f'{WHOLE}---\nname: x\n', 'one document'),
+            (f'{WHOLE}---\nname: x\n', 'driver.yaml has a single document'),
         ):
             with self.subTest(manifest[-9:]):
                 found = self.problems(manifest)

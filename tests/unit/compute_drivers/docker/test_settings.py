@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from oslo_config import cfg
 
 from kiln.compute_drivers.docker import conf, settings
-from kiln.compute_drivers.docker.settings import Device, Mount, Published
 from kiln.exceptions import ConfigurationError
 
 
@@ -44,12 +43,12 @@ class Written(unittest.TestCase):
         made = read(publish=['80', '53/udp', '8080:80', '127.0.0.1::22', '[::1]:1:2/tcp', ':9'])
         self.assertEqual(
             (
-                Published(port='80/tcp'),
-                Published(port='53/udp'),
-                Published(port='80/tcp', host_port='8080'),
-                Published(port='22/tcp', host_address='127.0.0.1'),
-                Published(port='2/tcp', host_port='1', host_address='::1'),
-                Published(port='9/tcp'),
+                ('80/tcp', {'HostIp': '', 'HostPort': ''}),
+                ('53/udp', {'HostIp': '', 'HostPort': ''}),
+                ('80/tcp', {'HostIp': '', 'HostPort': '8080'}),
+                ('22/tcp', {'HostIp': '127.0.0.1', 'HostPort': ''}),
+                ('2/tcp', {'HostIp': '::1', 'HostPort': '1'}),
+                ('9/tcp', {'HostIp': '', 'HostPort': ''}),
             ),
             made.publish,
         )
@@ -63,17 +62,14 @@ class Written(unittest.TestCase):
         )
         self.assertEqual(
             (
-                Mount(source='/srv', target='/data'),
-                Mount(source='/srv', target='/data', read_only=True),
+                {'Type': 'bind', 'Source': '/srv', 'Target': '/data', 'ReadOnly': False},
+                {'Type': 'bind', 'Source': '/srv', 'Target': '/data', 'ReadOnly': True},
             ),
             made.mounts,
         )
         self.assertEqual(
-            (
-                Device(source='/dev/fuse', target='/dev/fuse'),
-                Device(source='/dev/a', target='/dev/b', rights='r'),
-            ),
-            made.devices,
+            [('/dev/fuse', '/dev/fuse', 'rwm'), ('/dev/a', '/dev/b', 'r')],
+            [tuple(device.values()) for device in made.devices],
         )
         self.assertEqual({'/run': '', '/tmp': 'size=64m'}, made.tmpfs)
         self.assertEqual(('/var/lib/docker',), made.volumes)
@@ -105,7 +101,7 @@ class Written(unittest.TestCase):
     @given(st.text(alphabet='0123456789:./tcpudx[]', max_size=20))
     def test_any_text_is_a_port_or_a_configuration_error(self, text):
         try:
-            (published,) = read(publish=[text]).publish
+            ((port, _),) = read(publish=[text]).publish
         except ConfigurationError:
             return
-        self.assertRegex(published.port, r'\A\d+/(tcp|udp|sctp)\Z')
+        self.assertRegex(port, r'\A\d+/(tcp|udp|sctp)\Z')

@@ -22,6 +22,7 @@ from kiln.exceptions import (
 from kiln.testing.clock import VirtualClock
 from tests.unit.compute_drivers.nova.corpus import ANSWERS
 from tests.unit.compute_drivers.nova.loopback import Loopback
+from tests.unit.compute_drivers.nova.written import written
 
 BUILD = Asked(verb='build', subject='web-1', build_key='k-1')
 UUID = '4bfa4ff8-0632-421c-b662-4005c136db4b'
@@ -54,12 +55,15 @@ class CatalogueCase(unittest.TestCase):
         self.catalogue = self.catalogue_of()
 
     def catalogue_of(self, *, ttl_s=300.0, image_owner=None, project_id=None):
+        conf = written(
+            'microversion = 2.96',
+            *(
+                f'{service}_endpoint_override = {self.cloud.url}'
+                for service in ('compute', 'network', 'image')
+            ),
+        )
         session = Session(auth=Scoped(project_id))
-        services = Services(
-            session, region=None, interfaces=['public'],
-            overrides=dict.fromkeys(('compute', 'network', 'image'), self.cloud.url),
-            timeout_s=120, connect_timeout_s=120, pinned='2.96', clock=self.clock,
-        )  # fmt: skip
+        services = Services(conf, session, region=None, clock=self.clock)
         self.addCleanup(services.close)
         return Catalogue(services, self.clock, ttl_s=ttl_s, image_owner=image_owner)
 

@@ -35,6 +35,11 @@ class Building(HostCase, unittest.TestCase):
         self.assertRegex(image.reference, r'^kiln/node:[0-9a-f]{12}$')
         self.assertEqual(0o644, image.path.stat().st_mode & 0o777)
 
+    def test_the_command_is_logged_quoted_for_a_shell(self):
+        with self.assertLogs('kiln.images.building.builder', 'DEBUG') as logged:
+            self.builder.build(recipe(exclude=('/usr/share/man/*',)))
+        self.assertIn(" '--dpkgopt=path-exclude=/usr/share/man/*' ", logged.output[0])
+
     def test_an_image_of_the_same_input_is_not_built_again(self):
         first = self.builder.build(recipe())
         self.assertEqual(first, self.builder.build(recipe()))

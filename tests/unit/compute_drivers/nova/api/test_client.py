@@ -10,6 +10,7 @@ from kiln.compute_drivers.nova.api.client import Services
 from kiln.exceptions import ServiceUnavailable
 from kiln.testing.clock import VirtualClock
 from tests.unit.compute_drivers.nova.loopback import Loopback
+from tests.unit.compute_drivers.nova.written import written
 
 #: The rows after each marker.
 PAGES = {None: ('a', 'b'), 'b': ('c', 'a'), 'a': ()}
@@ -58,11 +59,12 @@ class Pages(unittest.TestCase):
         self.clock = VirtualClock()
 
     def services(self, cloud, timeout_s=120):
-        services = Services(
-            Session(auth=NoAuth()), region=None, interfaces=['public'],
-            overrides={'compute': cloud.url}, timeout_s=timeout_s, connect_timeout_s=120,
-            pinned='2.96', clock=self.clock,
-        )  # fmt: skip
+        conf = written(
+            f'compute_endpoint_override = {cloud.url}',
+            f'timeout = {timeout_s}',
+            'microversion = 2.96',
+        )
+        services = Services(conf, Session(auth=NoAuth()), region=None, clock=self.clock)
         self.addCleanup(services.close)
         return services
 

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import random
+import types
 import unittest
 
 from kiln.compute_drivers.authoring.error_context import Asked
@@ -22,6 +23,11 @@ CHOSEN = body.Chosen(
     flavor_id='f-1', image_id='i-1', networks=(), security_groups=(), availability_zone=None,
     key_name=None, content=body.Content(user_data=None),
 )  # fmt: skip
+#: The options of a plain site.
+PLAIN = {
+    'boot_volume_size': None, 'boot_volume_type': None, 'config_drive': False,
+    'hostname_domain': None,
+}  # fmt: skip
 KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB ops@east'
 
 
@@ -34,13 +40,13 @@ def chosen(**more):
     return body.Chosen(**(facts | more))
 
 
-def created(wanted=None, of=CHOSEN, *, ports=(), networks=(), version='2.96', **defaults):
+def created(wanted=None, of=CHOSEN, *, ports=(), networks=(), version='2.96', **options):
     """Return the body of a build."""
     return body.create_body(
         ASKED,
         wanted or request(),
         of,
-        body.Defaults(**defaults),
+        types.SimpleNamespace(**PLAIN | options),
         ports=ports,
         networks=networks,
         version=version,
