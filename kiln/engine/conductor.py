@@ -10,6 +10,7 @@ import socket
 import threading
 import uuid
 from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
 
 from kiln.clock import ClockEvent
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
@@ -21,11 +22,12 @@ from kiln.engine.cluster.node_worker import NodeWorker
 from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
 from kiln.engine.health.standing_check import StandingCheck
-from kiln.engine.results import ActionResult
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.database import DatabaseSource
 
 LOG = logging.getLogger(__name__)
+
+Result = Callable[[], object]
 
 #: Seconds until a cluster that could not be started here is tried again.
 SHUN_S = 30.0
@@ -54,8 +56,8 @@ class Conductor:
         self._source = source or DatabaseSource(parts.store)
         # Unique to this process, so a lease of an earlier process is never mistaken for its own.
         self._owner = owner or f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
-        # Results arrive with the epoch of the lease under which the action was started.
-        self._inbox: deque[tuple[int, ActionResult] | None] = deque()
+        # Results arrive with the lease under which the action was started.
+        self._inbox: deque[tuple[Lease, Result] | None] = deque()
         self._arrived = threading.Condition()
         self._works: dict[str, Worker] = {}
         self._watch = StandingCheck(parts, self._owner, self._source.offer)
@@ -100,7 +102,7 @@ class Conductor:
                 self._closed.wait(self._parts.settings.poll_s)
 
     def _round(self) -> None:
-        news, woken = self._take()
+        results, woken = self._take()
         now = self._parts.clock.monotonic()
         if now >= self._renew_at:
             self._renew(now)
@@ -108,23 +110,23 @@ class Conductor:
             self._poll_at = now + self._parts.settings.poll_s
             self._look_for_work()
         self._end_quiet(now)
-        by_cluster: dict[str, list[ActionResult]] = defaultdict(list)
-        for epoch, one in news:
-            work = self._works.get(one.cluster_id)
+        by_cluster: dict[str, list[Result]] = defaultdict(list)
+        for lease, result in results:
+            work = self._works.get(lease.scope)
             # What was started under an earlier lease is found again in the backend.
-            if work is not None and work.lease.epoch == epoch:
-                by_cluster[one.cluster_id].append(one)
+            if work is not None and work.lease.epoch == lease.epoch:
+                by_cluster[lease.scope].append(result)
         due = {scope for scope, work in self._works.items() if work.due <= now}
         for scope in due | by_cluster.keys():
             self._run_round(scope, by_cluster[scope])
 
-    def _put(self, one: tuple[int, ActionResult] | None) -> None:
+    def _put(self, one: tuple[Lease, Result] | None) -> None:
         with self._arrived:
             self._inbox.append(one)
             self._arrived.notify()
 
-    def _take(self) -> tuple[list[tuple[int, ActionResult]], bool]:
-        """Wait for results, and return all that have arrived."""
+    def _take(self) -> tuple[list[tuple[Lease, Result]], bool]:
+        """Wait for results; return all that have arrived, and whether work was submitted."""
         clock = self._parts.clock
         until = min(
             [self._poll_at, self._renew_at, *(w.due for w in self._works.values()),
@@ -134,10 +136,10 @@ class Conductor:
             # Other threads that wait for the same time can wake this thread before it.
             while not self._inbox and (left_s := until - clock.monotonic()) > 0:
                 clock.wait(self._arrived, left_s)
-            there = list(self._inbox)
+            arrived = list(self._inbox)
             self._inbox.clear()
-        news = [one for one in there if one is not None]
-        return news, len(news) < len(there)
+        results = [one for one in arrived if one is not None]
+        return results, len(results) < len(arrived)
 
     def _renew(self, now: float) -> None:
         settings = self._parts.settings
@@ -170,7 +172,7 @@ class Conductor:
             except ClusterNotFound:
                 self._let_go(scope)
                 continue
-            self._run_round(scope, [])
+            self._run_round(scope)
         now = self._parts.clock.monotonic()
         self._shunned = {scope: until for scope, until in self._shunned.items() if until > now}
         for scope in self._source.take(self._shunned.keys()):
@@ -223,7 +225,7 @@ class Conductor:
             return
         work.sure_until = held.sure_until
         self._works[lease.scope] = work
-        self._run_round(lease.scope, [])
+        self._run_round(lease.scope)
 
     def _work_on(self, lease: Lease) -> Worker:
         cluster = self._parts.store.clusters.get(lease.scope)
@@ -237,12 +239,12 @@ class Conductor:
             LOG.warning('Deleting cluster %s without its driver: %s', cluster.name, exc)
             driver = AbsentDriver()
 
-        def tell(news: ActionResult) -> None:
-            self._put((lease.epoch, news))
+        def call_soon(result: Result) -> None:
+            self._put((lease, result))
 
         if isinstance(driver, NodeClusterDriver):
-            return NodeWorker(self._parts, lease, driver, tell)
-        return DriverWorker(self._parts, lease, driver, tell)
+            return NodeWorker(self._parts, lease, driver, call_soon)
+        return DriverWorker(self._parts, lease, driver, call_soon)
 
     def _has_work(self, scope: str) -> bool:
         """Read it from the store, whatever the source reports."""
@@ -256,12 +258,12 @@ class Conductor:
             for step in store.journal.open(operation.id)
         )
 
-    def _run_round(self, scope: str, news: list[ActionResult]) -> None:
+    def _run_round(self, scope: str, results: Iterable[Result] = ()) -> None:
         work = self._works.get(scope)
         if work is None:
             return
         try:
-            work.run_round(news)
+            work.run_round(results)
         except LeaseLost as exc:
             LOG.warning('%s', exc)
             del self._works[scope]

@@ -41,6 +41,12 @@ _ODD = {
 }
 
 
+def is_control(spec: ClusterSpec, group: str) -> bool:
+    """Return whether a group is a control group, which other groups join."""
+    declared = spec.group(group)
+    return declared is not None and declared.role == CONTROL
+
+
 def plan_group(
     wanted: DesiredGroup,
     nodes: Iterable[Node],
