@@ -19,7 +19,6 @@ from kiln.clusters.exceptions import ClusterDriverError, MissingCapability
 from kiln.clusters.models import (
     Cause,
     Cluster,
-    Lease,
     Operation,
     OperationKind,
     OperationState,
@@ -28,6 +27,7 @@ from kiln.clusters.models import (
 )
 from kiln.clusters.spec import ClusterTemplate, Strategy
 from kiln.engine.cluster.delete import TRIES
+from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.reasons import why_late
 from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
@@ -53,10 +53,10 @@ class DriverWorker(Worker):
     """Calls a driver to bring its cluster to the desired state."""
 
     def __init__(
-        self, parts: Parts, lease: Lease, driver: ClusterDriver, call_soon: CallSoon
+        self, parts: Parts, held: HeldLease, driver: ClusterDriver, call_soon: CallSoon
     ) -> None:
         # kiln has no records of its nodes, so the node table has timers and no members.
-        self._state = state = ClusterState(parts, lease.scope, driver, call_soon)
+        self._state = state = ClusterState(parts, held.lease.scope, driver, call_soon)
         self._driver = driver
         #: True while a call of the driver is under way.
         self._calling = False
@@ -64,7 +64,7 @@ class DriverWorker(Worker):
         self._asked = self._complete = False
         self._tries = 0
         self._not_before = 0.0
-        super().__init__(state, lease, HookGate(state))
+        super().__init__(state, held, HookGate(state))
 
     @property
     def _busy(self) -> bool:
@@ -72,8 +72,8 @@ class DriverWorker(Worker):
 
     def reload(self) -> None:
         store, tx = self._parts.store, self._tx
-        cluster = store.clusters.get(self.lease.scope)
-        found = store.operations.open(self.lease.scope)
+        cluster = store.clusters.get(tx.cluster.id)
+        found = store.operations.open(tx.cluster.id)
         fresh = found[0] if found else None
         if fresh is not None and (tx.operation is None or fresh.id != tx.operation.id):
             asked = [

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from kiln.cluster_drivers.base import NodeClusterDriver
-from kiln.clusters.models import Cause, Lease, Operation, OperationKind
+from kiln.clusters.models import Cause, Operation, OperationKind
 from kiln.engine.cluster.adopt import Adopt
 from kiln.engine.cluster.check import Check
 from kiln.engine.cluster.converge import Converge
 from kiln.engine.cluster.delete import Delete
+from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.operation import NodeOperation
 from kiln.engine.cluster.reset import Reset
 from kiln.engine.cluster.worker import Worker
@@ -44,14 +45,14 @@ class NodeWorker(Worker):
     """Brings one cluster to its desired state."""
 
     def __init__(
-        self, parts: Parts, lease: Lease, driver: NodeClusterDriver, call_soon: CallSoon
+        self, parts: Parts, held: HeldLease, driver: NodeClusterDriver, call_soon: CallSoon
     ) -> None:
-        self._state = state = NodeClusterState(parts, lease, driver, call_soon)
+        self._state = state = NodeClusterState(parts, held.lease, driver, call_soon)
         self._actions = {action.kind: action(state) for action in _ACTIONS}
         self._machines = MachineCheck(state)
         #: The operation under way.
         self._work: NodeOperation | None = None
-        super().__init__(state, lease, state.hooks)
+        super().__init__(state, held, state.hooks)
 
     @property
     def _busy(self) -> bool:
@@ -59,17 +60,17 @@ class NodeWorker(Worker):
         return self._nodes.busy or self._machines.busy or work_busy
 
     def reload(self) -> None:
-        store, tx, nodes = self._parts.store, self._tx, self._nodes
-        found = store.operations.open(self.lease.scope)
-        cluster = store.clusters.get(self.lease.scope)
+        store, tx, nodes, scope = self._parts.store, self._tx, self._nodes, self._tx.cluster.id
+        found = store.operations.open(scope)
+        cluster = store.clusters.get(scope)
         resumed = tx.cluster.paused and not cluster.paused
         if resumed:
             # Its deadline was put off when it was resumed, which may be just now.
-            found = store.operations.open(self.lease.scope)
+            found = store.operations.open(scope)
         operation = found[0] if found else None
         another = _id(operation) != _id(tx.operation)
         if resumed or another or cluster.generation != tx.cluster.generation:
-            for node in store.nodes.of(self.lease.scope):
+            for node in store.nodes.of(scope):
                 member = nodes.get(node.id)
                 if member is not None and member.node.doomed != node.doomed:
                     nodes.correct(member, doomed=node.doomed)

@@ -12,7 +12,8 @@ import logging
 import math
 from collections.abc import Callable, Iterable
 
-from kiln.clusters.models import Cause, Lease, Operation, OperationState
+from kiln.clusters.models import Cause, Operation, OperationState
+from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.nodes.cluster_state import ClusterState
 from kiln.engine.nodes.hook_gate import HookGate
 
@@ -25,10 +26,8 @@ class Worker(abc.ABC):
     :raises ClusterNotFound: the cluster was deleted meanwhile.
     """
 
-    def __init__(self, state: ClusterState, lease: Lease, hooks: HookGate) -> None:
-        self.lease = lease
-        #: The monotonic time until which the lease is certainly held.
-        self.sure_until = math.inf
+    def __init__(self, state: ClusterState, held: HeldLease, hooks: HookGate) -> None:
+        self.held = held
         #: The monotonic time of the next round, as of the end of the last one.
         self.due = math.inf
         self._parts = state.parts
@@ -69,10 +68,10 @@ class Worker(abc.ABC):
         self._nodes.expire_timers()
         if self._may_go_on() and self._has_begun():
             self._go_on()
-        for node_id in tx.commit(self._parts.store, self.lease):
+        for node_id in tx.commit(self._parts.store, self.held.lease):
             LOG.error('Node %s already has another machine; the second one is left', node_id)
         for launch in tx.launches:
-            self._check_sure()
+            self.held.check()
             launch()
         if tx.goal is not None or (tx.operation is not None and tx.operation.state.ended):
             tx.load(tx.cluster, None)
@@ -132,11 +131,3 @@ class Worker(abc.ABC):
                 self._tx.end(OperationState.FAILED, cause)
                 return False
         return self._hooks.may_begin()
-
-    def _check_sure(self) -> None:
-        """Renew the lease if, by the time, it could have expired."""
-        # A process that was stopped after the commit can resume when another has the lease.
-        now, term_s = self._parts.clock.monotonic(), self._parts.settings.lease_s
-        if now >= self.sure_until:
-            self.lease = self._parts.store.leases.renew(self.lease, term_s)
-            self.sure_until = now + term_s

@@ -33,9 +33,9 @@ class Layout:
         self._ideal: Mapping[Place, int] = table(shape, wanted.zones, flavor=wanted.flavor)
         self._flavors = _marginal(self._ideal, 'flavor')
         self._zones: Counts = zone_counts(shape, wanted.zones)
-        self._binding = bool(shape.placements) or shape.zones.rule is ZoneRule.COUNTS
         if shape.placements:
             self._zones = _marginal(self._ideal, 'zone')
+        self._binding = bool(shape.placements) or shape.zones.rule is ZoneRule.COUNTS
         self._rooms = self._find_rooms(nodes)
         self._order = RemovalOrder(rules=wanted.group.deletion, zones=self._zones, stale=stale)
 
