@@ -26,7 +26,7 @@ class Adopt(Converge):
 
     def __init__(self, state: NodeClusterState, machines: MachineCheck) -> None:
         super().__init__(state, machines)
-        args = self._operation.args
+        args = self._tx.under_way.args
         self._compute_id = str(args.get('compute_id', ''))
         self._group = str(args.get('group', ''))
         self._reading = False
@@ -73,7 +73,7 @@ class Adopt(Converge):
         if not name or name in self._nodes.names:
             name = parts.naming.new_name(cluster.name, group.name, self._nodes.names)
         node = Node(
-            id=str(self._operation.args.get('node') or parts.naming.new_id()),
+            id=str(self._tx.under_way.args.get('node') or parts.naming.new_id()),
             cluster_id=cluster.id,
             group=group.name,
             name=name,
@@ -88,7 +88,7 @@ class Adopt(Converge):
         self._nodes.add(node)
         self._tx.accept(node, amphora.id)
         spec = _grown_spec(cluster.spec, group, place)
-        self._tx.change_goal(dataclasses.replace(cluster.aim, spec=spec))
+        self._tx.goal = dataclasses.replace(cluster.aim, spec=spec)
         self._tx.event('node-adopted', f'{node.name} is now machine {amphora.id}', node)
         return None
 

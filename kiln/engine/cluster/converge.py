@@ -22,7 +22,7 @@ class Converge(NodeOperation):
 
     def __init__(self, state: NodeClusterState, machines: MachineCheck) -> None:
         super().__init__(state, machines)
-        operation = self._operation
+        operation = self._tx.under_way
         undoing = operation.kind in _UNDOING
         self._can_roll_back = undoing and bool(operation.args.get('rollback'))
         steps = state.parts.store.journal.of(operation.id) if undoing else ()
@@ -47,7 +47,7 @@ class Converge(NodeOperation):
         if self._undone is not None or not self._can_roll_back or former is None:
             tx.end(OperationState.FAILED, cause)
             return
-        operation = self._operation
+        operation = self._tx.under_way
         tx.event('operation-rollback', f'{operation.kind.value} leads back: {cause.message}')
         # The way back can take as long as the way there.
         allowed_s = operation.deadline_at - operation.created_at
@@ -56,7 +56,7 @@ class Converge(NodeOperation):
     def _plan(self) -> None:
         """Decide which nodes are to be built and which removed, as far as possible now."""
         found = self._state.desired.next(
-            self._operation, self._nodes.nodes(), self._tx.now,
+            self._tx.under_way, self._nodes.nodes(), self._tx.now,
             renew=self._undone is not None, setbacks=self._nodes.setbacks,
         )  # fmt: skip
         for group, changes in found.rounds:
@@ -95,7 +95,7 @@ class Converge(NodeOperation):
         if self._undone is None:
             tx.end(OperationState.SUCCEEDED)
         else:
-            cause = why_undone(self._operation, cluster.name, self._undone)
+            cause = why_undone(self._tx.under_way, cluster.name, self._undone)
             tx.end(OperationState.ROLLED_BACK, cause)
         if cluster.former != cluster.aim or cluster.trouble:
             # What is still wrong is found again by the next poll.

@@ -91,7 +91,7 @@ class DriverWorker(Worker):
     # ---- going on ------------------------------------------------------------------
 
     def _refusal(self) -> Cause | None:
-        kind = self._operation.kind
+        kind = self._tx.under_way.kind
         refused = refusal(kind, self._driver, ())
         if refused is None and kind in _UNKNOWN:
             refused = MissingCapability(
@@ -110,13 +110,13 @@ class DriverWorker(Worker):
             self._tx.launches.append(functools.partial(self._launch, ask))
 
     def _next_call(self) -> Ask:
-        if self._asked or self._operation.kind is OperationKind.CHECK:
+        if self._asked or self._tx.under_way.kind is OperationKind.CHECK:
             return self._driver.update_cluster_status
         self._settle(StepState.INTENT)
-        return _asking(self._driver, self._operation, self._tx.now)
+        return _asking(self._driver, self._tx.under_way, self._tx.now)
 
     def _launch(self, ask: Ask) -> None:
-        operation, cluster, context = self._operation, self._tx.cluster, self._state.context()
+        operation, cluster, context = self._tx.under_way, self._tx.cluster, self._state.context()
 
         def call() -> StatusReport | None:
             with driver_errors(self._driver.name, operation.kind.value):
@@ -127,13 +127,13 @@ class DriverWorker(Worker):
     def _arrive(self) -> None:
         tx, cluster = self._tx, self._tx.cluster
         tx.end(OperationState.SUCCEEDED)
-        if self._operation.kind is OperationKind.DELETE:
-            tx.remove_cluster(forced=self._operation.forced)
-        elif self._operation.kind is not OperationKind.CHECK:
+        if self._tx.under_way.kind is OperationKind.DELETE:
+            tx.remove_cluster(forced=self._tx.under_way.forced)
+        elif self._tx.under_way.kind is not OperationKind.CHECK:
             tx.cluster = dataclasses.replace(cluster, former=cluster.aim, updated_at=tx.now)
 
     def _miss(self) -> None:
-        tx, operation = self._tx, self._operation
+        tx, operation = self._tx, self._tx.under_way
         if operation.forced and (self._calling or self._asked):
             self._abandon()
             tx.end(OperationState.SUCCEEDED)
@@ -154,7 +154,7 @@ class DriverWorker(Worker):
             return
         if error is not None:
             self._fail(error)
-        elif self._operation.forced and report and report.progress is Progress.FAILED:
+        elif self._tx.under_way.forced and report and report.progress is Progress.FAILED:
             # Polling for progress would return the same failure again.
             self._asked = False
             self._fail(ClusterDriverError(report.reason or _SILENT))
@@ -165,7 +165,7 @@ class DriverWorker(Worker):
         self._tries += 1
         self._rest_until(self._tx.monotonic + pause_s(self._tries))
         cause = cause_of(error)
-        if self._operation.forced:
+        if self._tx.under_way.forced:
             self._give_up(cause)
         # A driver that cannot report progress can still be at work.
         elif self._asked or getattr(error, 'retryable', False):
@@ -194,7 +194,7 @@ class DriverWorker(Worker):
         # A driver that was only just called can be done already.
         at_once = just_asked and report is None
         self._rest_until(self._tx.monotonic + (0.0 if at_once else ASK_S))
-        checked = self._operation.kind is OperationKind.CHECK
+        checked = self._tx.under_way.kind is OperationKind.CHECK
         done = report is not None and report.progress is Progress.COMPLETE
         self._complete = checked or done
         if not checked and (just_asked or done):
@@ -229,12 +229,12 @@ class DriverWorker(Worker):
             self._tx.wait_for(cause or unknown)
         else:
             self._tx.operation = dataclasses.replace(
-                self._operation, state=OperationState.RUNNING, cause=cause
+                self._tx.under_way, state=OperationState.RUNNING, cause=cause
             )
 
     def _settle(self, state: StepState, cause: Cause | None = None) -> None:
         """Write the result of calling the driver."""
-        operation, now = self._operation, self._tx.now
+        operation, now = self._tx.under_way, self._tx.now
         self._tx.journal(
             Step(
                 id=f'{operation.id}.{_ASK}',

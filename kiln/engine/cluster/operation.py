@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 
-from kiln.clusters.models import Cause, Operation, OperationState
+from kiln.clusters.models import Cause, OperationState
 from kiln.engine.cluster.reasons import why_late, why_waiting
 from kiln.engine.health.machine_check import MachineCheck
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
@@ -54,12 +54,6 @@ class NodeOperation(abc.ABC):
 
     # ---- for all kinds ---------------------------------------------------------------
 
-    @property
-    def _operation(self) -> Operation:
-        """The operation under way, as it is to be written."""
-        assert self._tx.operation is not None
-        return self._tx.operation
-
     def _next_action(
         self, member: Member, reset: ActionKind | None = None, *, forced: bool = False
     ) -> ActionKind:
@@ -73,7 +67,7 @@ class NodeOperation(abc.ABC):
     def _late(self, undone: Cause | None = None) -> Cause:
         late = len(list(self._nodes.restless()))
         return why_late(
-            self._operation, self._tx.cluster.name,
+            self._tx.under_way, self._tx.cluster.name,
             f'{late} of {len(self._nodes)} nodes are not what they are to be',
             because=why_waiting(self._nodes, self._holds), undone=undone,
         )  # fmt: skip

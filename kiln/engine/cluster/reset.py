@@ -36,7 +36,7 @@ class Reset(NodeOperation):
 
     def __init__(self, state: NodeClusterState, machines: MachineCheck) -> None:
         super().__init__(state, machines)
-        operation = self._operation
+        operation = self._tx.under_way
         named = operation.args.get('nodes')
         self._named = None if named is None else frozenset(named)
         self._kind, self._action = operation.kind, RESETS[operation.kind]

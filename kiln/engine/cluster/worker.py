@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable
 
-from kiln.clusters.models import Cause, Operation, OperationState
+from kiln.clusters.models import Cause, OperationState
 from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.nodes.cluster_state import ClusterState
 from kiln.engine.nodes.hook_gate import HookGate
@@ -101,12 +101,6 @@ class Worker(abc.ABC):
 
     # ---- common parts --------------------------------------------------------------
 
-    @property
-    def _operation(self) -> Operation:
-        """The operation under way."""
-        assert self._tx.operation is not None
-        return self._tx.operation
-
     def _may_go_on(self) -> bool:
         """Return whether there is work to continue; end an operation that is over."""
         tx, operation = self._tx, self._tx.operation
@@ -125,7 +119,7 @@ class Worker(abc.ABC):
 
     def _has_begun(self) -> bool:
         """Begin the operation if it has not begun; return whether it can continue."""
-        if self._operation.state is OperationState.QUEUED:
+        if self._tx.under_way.state is OperationState.QUEUED:
             self._tx.begin()
             if (cause := self._refusal()) is not None:
                 self._tx.end(OperationState.FAILED, cause)

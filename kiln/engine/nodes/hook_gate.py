@@ -159,15 +159,13 @@ class HookGate:
 
     def may_begin(self) -> bool:
         """Return whether the operation can begin; if not, record why, or end it."""
-        assert self._tx.operation is not None
-        return self._lets_pass(self.ask(before(self._tx.operation.kind)))
+        return self._lets_pass(self.ask(before(self._tx.under_way.kind)))
 
     def may_end(self) -> bool:
         """Return whether the operation, whose work is done, can end; as ``may_begin``."""
-        assert self._tx.operation is not None
         standing = self.control_plane()
         if standing is not Standing.OPEN:
-            standing = self.ask(after(self._tx.operation.kind))
+            standing = self.ask(after(self._tx.under_way.kind))
         return self._lets_pass(standing)
 
     def _lets_pass(self, standing: Standing) -> bool:
@@ -179,10 +177,10 @@ class HookGate:
 
     def control_plane(self) -> Standing:
         """Call the hooks of the first ready control node; nothing else waits for them."""
-        point, operation = Point.POST_CONTROL_PLANE, self._tx.operation
-        if operation is None or operation.kind is not OperationKind.CREATE:
+        point = Point.POST_CONTROL_PLANE
+        if self._tx.under_way.kind is not OperationKind.CREATE or point not in self._points:
             return Standing.PASSED
-        ready = point in self._points and any(
+        ready = any(
             node.state is NodeState.READY and is_control(self._tx.cluster.spec, node.group)
             for node in self._nodes.nodes()
         )
@@ -228,9 +226,8 @@ class HookGate:
         for notice in advance.notices:
             self._tx.event(notice.kind, notice.message, node, facts=notice.facts)
         for call in advance.calls:
-            assert self._tx.operation is not None
             self._out[call.invocation] = key
-            launch = functools.partial(self._launch, call, self._tx.operation, node)
+            launch = functools.partial(self._launch, call, self._tx.under_way, node)
             self._tx.launches.append(launch)
 
     def _launch(self, call: Call, operation: Operation, node: Node | None) -> None:

@@ -57,13 +57,19 @@ class Transaction:
         self.launches: list[Callable[[], None]] = []
         #: True if this removes the cluster from the store, and if that is forced.
         self.removed = self._forced = False
-        #: The new desired state, and the generation that it replaces.
-        self.goal: tuple[Aim, int] | None = None
+        #: The new desired state, which is written if nobody else changed it meanwhile.
+        self.goal: Aim | None = None
         self._deadline_at: float | None = None
         self._accepted: dict[str, tuple[Node, str]] = {}
         self._steps: dict[str, Step] = {}
         self._holdings: list[Holding] = []
         self._events: list[Event] = []
+
+    @property
+    def under_way(self) -> Operation:
+        """The operation under way, where there must be one."""
+        assert self.operation is not None
+        return self.operation
 
     # ---- gathering -----------------------------------------------------------
 
@@ -86,8 +92,7 @@ class Transaction:
 
     def begin(self) -> None:
         """Record that the operation has begun."""
-        assert self.operation is not None
-        self.event('operation-started', f'{self.operation.kind.value} has begun')
+        self.event('operation-started', f'{self.under_way.kind.value} has begun')
         self._move(OperationState.RUNNING, None, started_at=self.now)
 
     def wait_for(self, cause: Cause | None) -> None:
@@ -96,28 +101,22 @@ class Transaction:
 
     def end(self, state: OperationState, cause: Cause | None = None) -> None:
         """Record that the operation has ended, and why it did not succeed."""
-        assert self.operation is not None
-        self.event('operation-ended', f'{self.operation.kind.value} {state.value}')
+        self.event('operation-ended', f'{self.under_way.kind.value} {state.value}')
         self._move(state, cause, ended_at=self.now)
 
     def _move(self, state: OperationState, cause: Cause | None, **times: Any) -> None:
-        assert self.operation is not None
+        operation = self.under_way
         # An unchanged state is not written again.
-        if (self.operation.state, self.operation.cause) != (state, cause):
-            self.operation = dataclasses.replace(self.operation, state=state, cause=cause, **times)
-
-    def change_goal(self, goal: Aim) -> None:
-        """Change the desired state of the cluster, if nobody else changed it meanwhile."""
-        self.goal = goal, self.cluster.generation
+        if (operation.state, operation.cause) != (state, cause):
+            self.operation = dataclasses.replace(operation, state=state, cause=cause, **times)
 
     def roll_back(self, goal: Aim, deadline_at: float, why: Cause) -> None:
         """Record that the operation failed and rolls back, by a new deadline."""
-        assert self.operation is not None
-        self.change_goal(goal)
+        self.goal = goal
         self._deadline_at = deadline_at
         self.journal(
             Step(
-                id=f'{self.operation.id}.{ROLLBACK}', operation_id=self.operation.id,
+                id=f'{self.under_way.id}.{ROLLBACK}', operation_id=self.under_way.id,
                 cluster_id=self.cluster.id, kind=ROLLBACK, state=StepState.DONE,
                 started_at=self.now, ended_at=self.now, cause=why,
             )
@@ -207,7 +206,8 @@ class Transaction:
                 batch.operation(self.operation)
             if self.operation is not None and self._deadline_at is not None:
                 batch.put_off(self.operation, self._deadline_at)
-            if self.goal and not batch.change_aim(self.goal[0], generation=self.goal[1]):
+            generation = self.cluster.generation
+            if self.goal and not batch.change_aim(self.goal, generation=generation):
                 raise ClusterChanged(
                     f'Cannot change cluster {self.cluster.id}: it was changed in the meantime.'
                 )
