@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 import os
 import socket
 import threading
 import uuid
 from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
 
 from kiln.clock import ClockEvent
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
@@ -17,26 +17,20 @@ from kiln.clusters.exceptions import ClusterError, ClusterNotFound, LeaseLost, S
 from kiln.clusters.models import Lease, StepState
 from kiln.engine.cluster.absent_driver import AbsentDriver, deletes_without
 from kiln.engine.cluster.driver_worker import DriverWorker
+from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.node_worker import NodeWorker
 from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
 from kiln.engine.health.standing_check import StandingCheck
-from kiln.engine.results import ActionResult
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.database import DatabaseSource
 
 LOG = logging.getLogger(__name__)
 
+Result = Callable[[], object]
+
 #: Seconds until a cluster that could not be started here is tried again.
 SHUN_S = 30.0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Held:
-    """A lease, and the monotonic time until which it is certainly held."""
-
-    lease: Lease
-    sure_until: float
 
 
 class Conductor:
@@ -54,13 +48,15 @@ class Conductor:
         self._source = source or DatabaseSource(parts.store)
         # Unique to this process, so a lease of an earlier process is never mistaken for its own.
         self._owner = owner or f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
-        # Results arrive with the epoch of the lease under which the action was started.
-        self._inbox: deque[tuple[int, ActionResult] | None] = deque()
+        # Results arrive with the lease under which the action was started.
+        self._inbox: deque[tuple[Lease, Result] | None] = deque()
         self._arrived = threading.Condition()
+        # By cluster: the leases that are held, and the work that has begun under them.
+        self._held: dict[str, HeldLease] = {}
         self._works: dict[str, Worker] = {}
         self._watch = StandingCheck(parts, self._owner, self._source.offer)
         # Clusters whose leases are held, but that wait for requests in flight, and until when.
-        self._quiet: dict[str, tuple[_Held, float]] = {}
+        self._quiet: dict[str, float] = {}
         # Clusters that could not be started here, and until when they are skipped.
         self._shunned: dict[str, float] = {}
         self._renew_at = 0.0
@@ -87,8 +83,8 @@ class Conductor:
             self._thread.join(wait_s)
         for scope in list(self._works):
             self._let_go(scope)
-        for held, _ in self._quiet.values():
-            self._release(held.lease, unsettled=True)
+        for scope in list(self._held):
+            self._release(scope, unsettled=True)
 
     def _run(self) -> None:
         while not self._closed.is_set():
@@ -100,7 +96,7 @@ class Conductor:
                 self._closed.wait(self._parts.settings.poll_s)
 
     def _round(self) -> None:
-        news, woken = self._take()
+        results, woken = self._take()
         now = self._parts.clock.monotonic()
         if now >= self._renew_at:
             self._renew(now)
@@ -108,60 +104,52 @@ class Conductor:
             self._poll_at = now + self._parts.settings.poll_s
             self._look_for_work()
         self._end_quiet(now)
-        by_cluster: dict[str, list[ActionResult]] = defaultdict(list)
-        for epoch, one in news:
-            work = self._works.get(one.cluster_id)
+        by_cluster: dict[str, list[Result]] = defaultdict(list)
+        for lease, result in results:
+            work = self._works.get(lease.scope)
             # What was started under an earlier lease is found again in the backend.
-            if work is not None and work.lease.epoch == epoch:
-                by_cluster[one.cluster_id].append(one)
+            if work is not None and work.held.lease.epoch == lease.epoch:
+                by_cluster[lease.scope].append(result)
         due = {scope for scope, work in self._works.items() if work.due <= now}
         for scope in due | by_cluster.keys():
             self._run_round(scope, by_cluster[scope])
 
-    def _put(self, one: tuple[int, ActionResult] | None) -> None:
+    def _put(self, one: tuple[Lease, Result] | None) -> None:
         with self._arrived:
             self._inbox.append(one)
             self._arrived.notify()
 
-    def _take(self) -> tuple[list[tuple[int, ActionResult]], bool]:
-        """Wait for results, and return all that have arrived."""
+    def _take(self) -> tuple[list[tuple[Lease, Result]], bool]:
+        """Wait for results; return all that have arrived, and whether work was submitted."""
         clock = self._parts.clock
-        until = min(
-            [self._poll_at, self._renew_at, *(w.due for w in self._works.values()),
-             *(end for _, end in self._quiet.values())]
-        )  # fmt: skip
+        due = [work.due for work in self._works.values()]
+        until = min([self._poll_at, self._renew_at, *due, *self._quiet.values()])
         with self._arrived:
             # Other threads that wait for the same time can wake this thread before it.
             while not self._inbox and (left_s := until - clock.monotonic()) > 0:
                 clock.wait(self._arrived, left_s)
-            there = list(self._inbox)
+            arrived = list(self._inbox)
             self._inbox.clear()
-        news = [one for one in there if one is not None]
-        return news, len(news) < len(there)
+        results = [one for one in arrived if one is not None]
+        return results, len(results) < len(arrived)
 
     def _renew(self, now: float) -> None:
         settings = self._parts.settings
         self._renew_at = now + settings.lease_s / 3
-        for scope in [*self._works, *self._quiet]:
+        for scope, held in list(self._held.items()):
             try:
-                self._renew_one(scope)
+                held.renew()
             except LeaseLost as exc:
-                LOG.warning('%s', exc)
-                self._works.pop(scope, None)
-                self._quiet.pop(scope, None)
+                self._lose(scope, exc)
             except StoreError as exc:
                 # The lease can still be held for a while, and the store can come back.
                 LOG.warning('Cannot renew the lease of cluster %s: %s', scope, exc)
                 self._renew_at = now + min(settings.poll_s, settings.lease_s / 3)
 
-    def _renew_one(self, scope: str) -> None:
-        leases, term_s = self._parts.store.leases, self._parts.settings.lease_s
-        sure_until = self._parts.clock.monotonic() + term_s
-        if (work := self._works.get(scope)) is not None:
-            work.lease, work.sure_until = leases.renew(work.lease, term_s), sure_until
-        else:
-            held, end = self._quiet[scope]
-            self._quiet[scope] = _Held(leases.renew(held.lease, term_s), sure_until), end
+    def _lose(self, scope: str, why: LeaseLost) -> None:
+        LOG.warning('%s', why)
+        for held in (self._held, self._works, self._quiet):
+            held.pop(scope, None)
 
     def _look_for_work(self) -> None:
         for scope, work in list(self._works.items()):
@@ -170,16 +158,17 @@ class Conductor:
             except ClusterNotFound:
                 self._let_go(scope)
                 continue
-            self._run_round(scope, [])
+            self._run_round(scope)
         now = self._parts.clock.monotonic()
         self._shunned = {scope: until for scope, until in self._shunned.items() if until > now}
         for scope in self._source.take(self._shunned.keys()):
-            if scope not in self._works and scope not in self._quiet:
+            if scope not in self._held:
                 self._claim(scope)
 
     def _claim(self, scope: str) -> None:
         store, settings = self._parts.store, self._parts.settings
-        if not self._has_work(scope):
+        # The store decides, whatever the source reports.
+        if not store.operations.has_work(scope):
             self._source.done(scope)
             return
         before = store.leases.get(scope)
@@ -187,45 +176,42 @@ class Conductor:
         lease = store.leases.claim(scope, self._owner, settings.lease_s)
         if lease is None:
             return
-        held = _Held(lease, now + settings.lease_s)
-        if before is not None and before.owner and self._has_intents(scope):
+        taken_over = before is not None and before.owner and self._has_intents(scope)
+        self._held[scope] = HeldLease(self._parts, lease, now + settings.lease_s)
+        if before is not None and taken_over:
             # A request of its former owner can still be in flight.
             LOG.info('Cluster %s was taken over from %s: waiting %s s', scope, before.owner,
                      settings.quiesce_s)  # fmt: skip
-            self._quiet[scope] = held, now + settings.quiesce_s
+            self._quiet[scope] = now + settings.quiesce_s
         else:
-            self._begin(held)
+            self._begin(scope)
 
     def _end_quiet(self, now: float) -> None:
-        for scope, (held, end) in list(self._quiet.items()):
+        for scope, end in list(self._quiet.items()):
             if end <= now:
                 del self._quiet[scope]
-                self._begin(held)
+                self._begin(scope)
 
-    def _begin(self, held: _Held) -> None:
-        lease = held.lease
+    def _begin(self, scope: str) -> None:
         try:
-            work = self._work_on(lease)
+            self._works[scope] = self._work_on(self._held[scope])
         except ClusterNotFound:
-            self._release(lease)
-            self._source.done(lease.scope)
-            return
+            self._release(scope)
+            self._source.done(scope)
         except StoreError as exc:
             # Temporary: the next poll tries it again.
-            LOG.warning('Cannot start work on cluster %s now: %s', lease.scope, exc)
-            self._release(lease, unsettled=True)
-            return
+            LOG.warning('Cannot start work on cluster %s now: %s', scope, exc)
+            self._release(scope, unsettled=True)
         # Its driver can be missing here and installed on another host.
         except Exception:
-            LOG.exception('Cannot work on cluster %s here for now', lease.scope)
-            self._release(lease, unsettled=True)
-            self._shunned[lease.scope] = self._parts.clock.monotonic() + SHUN_S
-            return
-        work.sure_until = held.sure_until
-        self._works[lease.scope] = work
-        self._run_round(lease.scope, [])
+            LOG.exception('Cannot work on cluster %s here for now', scope)
+            self._release(scope, unsettled=True)
+            self._shunned[scope] = self._parts.clock.monotonic() + SHUN_S
+        else:
+            self._run_round(scope)
 
-    def _work_on(self, lease: Lease) -> Worker:
+    def _work_on(self, held: HeldLease) -> Worker:
+        lease = held.lease
         cluster = self._parts.store.clusters.get(lease.scope)
         driver: ClusterDriver
         try:
@@ -237,16 +223,12 @@ class Conductor:
             LOG.warning('Deleting cluster %s without its driver: %s', cluster.name, exc)
             driver = AbsentDriver()
 
-        def tell(news: ActionResult) -> None:
-            self._put((lease.epoch, news))
+        def call_soon(result: Result) -> None:
+            self._put((lease, result))
 
         if isinstance(driver, NodeClusterDriver):
-            return NodeWorker(self._parts, lease, driver, tell)
-        return DriverWorker(self._parts, lease, driver, tell)
-
-    def _has_work(self, scope: str) -> bool:
-        """Read it from the store, whatever the source reports."""
-        return self._parts.store.operations.has_work(scope)
+            return NodeWorker(self._parts, held, driver, call_soon)
+        return DriverWorker(self._parts, held, driver, call_soon)
 
     def _has_intents(self, scope: str) -> bool:
         store = self._parts.store
@@ -256,15 +238,14 @@ class Conductor:
             for step in store.journal.open(operation.id)
         )
 
-    def _run_round(self, scope: str, news: list[ActionResult]) -> None:
+    def _run_round(self, scope: str, results: Iterable[Result] = ()) -> None:
         work = self._works.get(scope)
         if work is None:
             return
         try:
-            work.run_round(news)
+            work.run_round(results)
         except LeaseLost as exc:
-            LOG.warning('%s', exc)
-            del self._works[scope]
+            self._lose(scope, exc)
             return
         # Whatever failed, nothing that was not written has happened: the next round begins
         # with what is in the store.
@@ -277,10 +258,11 @@ class Conductor:
 
     def _let_go(self, scope: str) -> None:
         work = self._works.pop(scope)
-        self._release(work.lease, unsettled=not work.idle)
+        self._release(scope, unsettled=not work.idle)
         if work.idle:
             self._source.done(scope)
 
-    def _release(self, lease: Lease, *, unsettled: bool = False) -> None:
+    def _release(self, scope: str, *, unsettled: bool = False) -> None:
+        held = self._held.pop(scope)
         with contextlib.suppress(ClusterError):
-            self._parts.store.leases.release(lease, unsettled=unsettled)
+            self._parts.store.leases.release(held.lease, unsettled=unsettled)

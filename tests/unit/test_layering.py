@@ -97,12 +97,12 @@ MAY_IMPORT = {
     'kiln.engine.nodes': VALUES
     | {
         'kiln.cluster_drivers', 'kiln.compute', 'kiln.db', 'kiln.engine.context',
-        'kiln.engine.plan', 'kiln.engine.results',
+        'kiln.engine.plan', 'kiln.hooks',
     },
     'kiln.engine.health': VALUES
     | {
         'kiln.cluster_drivers', 'kiln.compute', 'kiln.engine.context', 'kiln.engine.nodes',
-        'kiln.engine.plan', 'kiln.engine.results',
+        'kiln.engine.plan',
     },
     # What people ask for; the engine does it, and knows nothing of them.
     'kiln.cluster_service': VALUES
@@ -314,7 +314,7 @@ class Layering(unittest.TestCase):
                 'kiln.wrappers.operations.operation',
                 'from kiln.wrappers.operations.errand import Errand',
             ),
-            ('kiln.engine.nodes.actions', 'from kiln.wrappers.operations.errand import Errand'),
+            ('kiln.engine.nodes.action', 'from kiln.wrappers.operations.errand import Errand'),
             ('kiln.adapters.octavia.driver', 'from kiln.wrappers.operations.errand import Errand'),
             ('kiln.compute.effect', 'import futurist'),
             ('kiln.compute.effect', 'import requests'),

@@ -3,132 +3,102 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from types import MappingProxyType
-from typing import Any
 
-from kiln.clusters.models import Cause, Cluster, Node, NodeState, Operation
+from kiln.clusters.models import Cause, Node, NodeState, OperationState
 from kiln.clusters.spec import ClusterSpec, NodeGroupSpec, Place, Shape, ZoneRule
-from kiln.engine.context import Backends
-from kiln.engine.nodes.node_table import NodeTable
-from kiln.engine.nodes.transaction import Transaction
+from kiln.engine.cluster.converge import Converge
+from kiln.engine.health.machine_check import MachineCheck
+from kiln.engine.nodes.node_cluster_state import NodeClusterState
 from kiln.engine.plan.counts import check_count
-from kiln.engine.plan.desired import Desired
-from kiln.engine.plan.lifecycle import ActionKind, cause_of
-from kiln.engine.plan.names import Naming
-from kiln.engine.results import ActionResult
+from kiln.engine.plan.lifecycle import cause_of
 from kiln.models import Amphora, State
 
 
-class Adoption:
-    """Reads the machine, then writes node and count in one commit, or returns why not.
+class Adopt(Converge):
+    """Reads the machine, writes node and count in one commit, then converges.
 
     The count of the group grows by one; otherwise the next operation would remove a node.
     A machine that is already a node of the cluster is not adopted twice, so the operation
     is safe to repeat after a crash.
     """
 
-    def __init__(
-        self,
-        operation: Operation,
-        backends: Backends,
-        naming: Naming,
-        tell: Callable[[ActionResult], None],
-    ) -> None:
-        self._operation = operation
-        self._backends = backends
-        self._naming = naming
-        self._tell = tell
-        self._news: ActionResult | None = None
-        #: True while the machine is being read.
-        self.busy = False
+    def __init__(self, state: NodeClusterState, machines: MachineCheck) -> None:
+        super().__init__(state, machines)
+        args = self._tx.under_way.args
+        self._compute_id = str(args.get('compute_id', ''))
+        self._group = str(args.get('group', ''))
+        self._reading = False
+        self._found: Amphora | None = None
+        self._error: BaseException | None = None
 
     @property
-    def _compute_id(self) -> str:
-        return str(self._operation.args.get('compute_id', ''))
+    def busy(self) -> bool:
+        return self._reading
 
-    @property
-    def _group(self) -> str:
-        return str(self._operation.args.get('group', ''))
+    def step(self) -> bool:
+        if any(node.compute_id == self._compute_id for node in self._nodes.nodes()):
+            return super().step()
+        if (cause := self._adopt()) is not None:
+            self._tx.end(OperationState.FAILED, cause)
+        return False
 
-    def learn(self, news: ActionResult) -> None:
-        """Take in the backend's result for the machine."""
-        self.busy, self._news = False, news
-
-    def is_done(self, table: NodeTable) -> bool:
-        """Return whether the machine is a node."""
-        return any(node.compute_id == self._compute_id for node in table.nodes())
-
-    def go_on(
-        self,
-        tx: Transaction,
-        table: NodeTable,
-        cluster: Cluster,
-        desired: Desired,
-        known: Callable[[str, str], Collection[str]],
-    ) -> Cause | None:
-        """Read the machine, or adopt it; return why that is not possible.
-
-        :param known: returns the ids of a kind that a backend has for clusters.
-        """
+    def _adopt(self) -> Cause | None:
+        """Read the machine, or adopt it; return why that is not possible."""
+        cluster = self._tx.cluster
         group = cluster.spec.group(self._group)
         if group is None:
             return _refused(f'Cluster {cluster.name} has no group {self._group!r}.')
         if problems := check_count(group, group.shape.count + 1):
             return _refused(problems[0].message)
-        machine = desired.machine(group.name)
-        backend = self._backends.get(machine.compute_driver).name
-        if self._news is None:
-            if not self.busy:
-                self.busy = True
-                tx.launches.append(functools.partial(self._look, backend))
-            return None
-        if self._news.error is not None:
-            return cause_of(self._news.error)
-        amphora: Amphora = self._news.value
-        owner = self._backends.get(backend).driver.owner
-        if why := unfit(amphora, owner, known(backend, 'server')):
-            return _refused(f'Cannot adopt machine {amphora.id} of backend {backend}: {why}.')
+        if self._error is not None:
+            return cause_of(self._error)
+        if self._found is not None:
+            return self._accept(group, self._found)
+        if not self._reading:
+            self._reading = True
+            self._tx.launches.append(lambda: self._state.call(self._read, self._take))
+        return None
+
+    def _accept(self, group: NodeGroupSpec, amphora: Amphora) -> Cause | None:
+        parts, cluster, now = self._state.parts, self._tx.cluster, self._tx.now
+        machine = self._state.desired.machine(group.name)
+        compute = parts.backends.get(machine.compute_driver)
+        known = parts.store.receipts.known(compute.name, 'server')
+        if why := unfit(amphora, compute.driver.owner, known):
+            return _refused(f'Cannot adopt machine {amphora.id} of backend {compute.name}: {why}.')
         place = place_of(group.shape, amphora, machine.flavor)
         name = amphora.name
-        if not name or name in table.names:
-            name = self._naming.new_name(cluster.name, group.name, table.names)
+        if not name or name in self._nodes.names:
+            name = parts.naming.new_name(cluster.name, group.name, self._nodes.names)
         node = Node(
-            id=str(self._operation.args.get('node') or self._naming.new_id()),
+            id=str(self._tx.under_way.args.get('node') or parts.naming.new_id()),
             cluster_id=cluster.id,
             group=group.name,
             name=name,
             place=place,
-            backend=backend,
+            backend=compute.name,
             # It can still be starting; its driver decides when it is ready.
             state=NodeState.BOOTING,
             compute_id=amphora.id,
-            created_at=tx.now,
-            since=tx.now,
+            created_at=now,
+            since=now,
         )
-        table.add(tx, node)
-        tx.accept(node, amphora.id)
+        self._nodes.add(node)
+        self._tx.accept(node, amphora.id)
         spec = _grown_spec(cluster.spec, group, place)
-        tx.change_aim(dataclasses.replace(cluster.aim, spec=spec), cluster.generation)
-        tx.tell('node-adopted', f'{node.name} is now machine {amphora.id}', node)
+        self._tx.goal = dataclasses.replace(cluster.aim, spec=spec)
+        self._tx.event('node-adopted', f'{node.name} is now machine {amphora.id}', node)
         return None
 
-    def _look(self, backend: str) -> None:
-        def done(found: Any) -> None:
-            error = found.exception()
-            value = None if error is not None else found.result()
-            self._tell(
-                ActionResult(self._operation.cluster_id, None, ActionKind.ADOPT, value, error)
-            )
+    def _read(self) -> Amphora:
+        machine = self._state.desired.machine(self._group)
+        compute = self._state.parts.backends.get(machine.compute_driver)
+        return compute.get_amphora(amphora_id=self._compute_id).result()
 
-        try:
-            found = self._backends.get(backend).get_amphora(amphora_id=self._compute_id)
-        # Whatever fails, the round must receive a result, so that it stops waiting.
-        except Exception as exc:
-            self._tell(ActionResult(self._operation.cluster_id, None, ActionKind.ADOPT, error=exc))
-        else:
-            found.add_done_callback(done)
+    def _take(self, found: Amphora | None, error: BaseException | None) -> None:
+        self._reading, self._found, self._error = False, found, error
 
 
 def unfit(amphora: Amphora, owner: str, known: Collection[str]) -> str:

@@ -1,97 +1,73 @@
-"""The end of a deletion: proof that nothing is left, or abandoned resources.
+"""The delete operation: removes all nodes, and ends with proof that nothing is left.
 
-Resources are abandoned only if the deletion is forced. Each one is then listed on the
-receipt and reported as an event.
+If the deletion is forced, resources that cannot be deleted are abandoned. Each one is then
+listed on the receipt and reported as an event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
-from kiln.clusters.models import Cluster, NodeState, Operation
+from kiln.clusters.models import NodeState, OperationState
+from kiln.engine.cluster.absent_driver import AbsentDriver
+from kiln.engine.cluster.converge import Converge
 from kiln.engine.cluster.deletion_proof import DeletionProof
-from kiln.engine.context import Backends
-from kiln.engine.nodes.node_table import Member, NodeTable
-from kiln.engine.nodes.transaction import Transaction
+from kiln.engine.health.machine_check import MachineCheck
+from kiln.engine.nodes.node_cluster_state import NodeClusterState
+from kiln.engine.nodes.node_table import Member
+from kiln.engine.plan.lifecycle import ActionKind
 from kiln.engine.plan.names import build_key
-from kiln.engine.results import ActionResult
 
 #: Failures in a row after which a forced deletion gives something up.
 TRIES = 3
 
 
-class Deletion:
-    """Completes the deletion of one cluster."""
+class Delete(Converge):
+    """Deletes a cluster."""
 
-    def __init__(
-        self,
-        cluster_id: str,
-        backends: Backends,
-        table: NodeTable,
-        tell: Callable[[ActionResult], None],
-    ) -> None:
-        self._sweep = DeletionProof(cluster_id, backends, tell)
-        self._nodes = table
-        #: True if resources that cannot be deleted are abandoned.
-        self.forced = False
-        #: No poll begins before this time, by the monotonic clock.
-        self._look_at = 0.0
+    def __init__(self, state: NodeClusterState, machines: MachineCheck) -> None:
+        super().__init__(state, machines)
+        self._proof = DeletionProof(state)
+        self._forced = self._tx.under_way.forced
+        if self._forced:
+            self._nodes.renew()
 
     @property
     def busy(self) -> bool:
-        """True while a poll for remaining resources is under way."""
-        return self._sweep.busy
+        return self._proof.busy
 
-    @property
-    def proven(self) -> bool:
-        """True if nothing is left, as far as that can be proven."""
-        return self._sweep.proven or (self.forced and self._sweep.in_vain >= TRIES)
+    def next_action(self, member: Member) -> ActionKind:
+        if self._gives_up(member):
+            return ActionKind.REST
+        return self._next_action(member, forced=self._forced)
 
-    def take_up(self, operation: Operation | None) -> None:
-        """Read whether the deletion is forced; if so, reset the count of failures."""
-        self.forced = operation is not None and operation.forced
-        if self.forced:
-            self._nodes.renew()
+    def finish(self) -> None:
+        only_abandoned = all(map(self._gives_up, self._nodes.members()))
+        if self._nodes.replan or self._nodes.busy or not only_abandoned:
+            self._wait()
+        elif not self._proof.complete and not (self._forced and self._proof.failures >= TRIES):
+            # A backend that does not answer for a node does not answer for the rest either.
+            silent = {member.node.backend for member in self._nodes.members()}
+            self._proof.poll_when_due(self._nodes.backends - silent)
+        elif self._state.hooks.may_end():
+            self._end()
 
-    def gives_up(self, member: Member) -> bool:
-        """Return whether the deletion of a node is no longer tried."""
-        return self.forced and bool(member.node.doomed) and member.tries >= TRIES
-
-    def is_due(self) -> bool:
-        """Return whether all nodes that are left are abandoned."""
-        return not self._nodes.busy and all(map(self.gives_up, self._nodes.members()))
-
-    def could_end(self) -> bool:
-        """Return whether it can end late: each node left was at least sent a delete."""
-        return self.forced and all(
-            self.gives_up(member) or member.node.state is NodeState.DELETING
+    def miss(self) -> None:
+        """End the operation; a forced one succeeds if each node left was sent a delete."""
+        if self._forced and all(
+            self._gives_up(member) or member.node.state is NodeState.DELETING
             for member in self._nodes.members()
-        )
+        ):
+            self._end()
+        else:
+            super().miss()
 
-    def may_look(self, moment: float) -> bool:
-        """Return whether a poll is due and none is under way."""
-        return not self.busy and moment >= self._look_at
+    def _gives_up(self, member: Member) -> bool:
+        """Return whether the deletion of a node is no longer tried."""
+        return self._forced and bool(member.node.doomed) and member.tries >= TRIES
 
-    def look(self, tx: Transaction, names: Iterable[str]) -> None:
-        """Poll the backends for remaining resources, after the commit."""
-        # A backend that does not answer for a node does not answer for the rest either.
-        silent = {member.node.backend for member in self._nodes.members()}
-        asked = [name for name in names if name not in silent]
-        self._sweep.busy = True
-        tx.launches.append(lambda: self._sweep.look(asked))
-
-    def learn(self, news: ActionResult, tx: Transaction, *, settle_s: float) -> bool:
-        """Take in what was found; return whether to poll once more, after ``settle_s``."""
-        again = self._sweep.learn(news, tx)
-        # Deletions take time, and so does the recovery of a backend that did not answer.
-        self._look_at = tx.moment + settle_s if self._sweep.in_vain else 0.0
-        return again
-
-    def bury(self, tx: Transaction, cluster: Cluster, *, driven: bool) -> None:
-        """Remove the cluster from the store; record and report what is abandoned with it.
-
-        :param driven: its driver was present, so the resources of another engine are gone.
-        """
+    def _end(self) -> None:
+        """Remove the cluster from the store; record and report what is abandoned with it."""
+        tx, cluster = self._tx, self._tx.cluster
+        tx.end(OperationState.SUCCEEDED)
         for member in self._nodes.members():
             node = member.node
             kind, name = 'server', node.compute_id
@@ -99,8 +75,9 @@ class Deletion:
                 # A machine might exist, and can be found by its build key.
                 kind, name = 'build', build_key(node)
             tx.abandon(node.backend, kind, name, node)
-        for backend, amphora_id in self._sweep.left:
+        for backend, amphora_id in self._proof.left:
             tx.abandon(backend, 'server', amphora_id)
-        if cluster.driver_handle is not None and not driven:
+        # Without its driver, the resources of another engine are left.
+        if cluster.driver_handle is not None and isinstance(self._state.driver, AbsentDriver):
             tx.abandon(cluster.pin.name, 'handle', cluster.driver_handle)
-        tx.bury(forced=self.forced)
+        tx.remove_cluster(forced=self._forced)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver
@@ -19,8 +19,6 @@ from kiln.clusters.exceptions import ClusterDriverError, MissingCapability
 from kiln.clusters.models import (
     Cause,
     Cluster,
-    Lease,
-    Node,
     Operation,
     OperationKind,
     OperationState,
@@ -29,16 +27,14 @@ from kiln.clusters.models import (
 )
 from kiln.clusters.spec import ClusterTemplate, Strategy
 from kiln.engine.cluster.delete import TRIES
-from kiln.engine.cluster.hook_gate import HookGate
+from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.reasons import why_late
 from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
-from kiln.engine.nodes.node_table import Member, NodeTable
-from kiln.engine.nodes.transaction import Transaction
+from kiln.engine.nodes.cluster_state import CallSoon, ClusterState
+from kiln.engine.nodes.hook_gate import HookGate
 from kiln.engine.plan.lifecycle import cause_of, pause_s
 from kiln.engine.plan.reset_rounds import refusal
-from kiln.engine.results import ActionResult
-from kiln.exceptions import KilnError
 
 #: Seconds between two polls for progress.
 ASK_S = 5.0
@@ -53,47 +49,33 @@ _UNKNOWN = frozenset({OperationKind.REPLACE, OperationKind.ADOPT})
 Ask = Callable[[Context, Cluster], StatusReport | None]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Answer:
-    """What a driver returned, and for which operation; no report if the call failed."""
-
-    operation_id: str
-    report: StatusReport | None = None
-
-
 class DriverWorker(Worker):
     """Calls a driver to bring its cluster to the desired state."""
 
     def __init__(
-        self,
-        parts: Parts,
-        lease: Lease,
-        driver: ClusterDriver,
-        tell: Callable[[ActionResult], None],
+        self, parts: Parts, held: HeldLease, driver: ClusterDriver, call_soon: CallSoon
     ) -> None:
         # kiln has no records of its nodes, so the node table has timers and no members.
-        super().__init__(parts, lease, NodeTable(()), tell)
+        self._state = state = ClusterState(parts, held.lease.scope, driver, call_soon)
         self._driver = driver
-        self._hooking = HookGate(parts, driver, self._nodes, self._context, tell)
         #: True while a call of the driver is under way.
-        self._busy = False
+        self._calling = False
         #: True if the driver has received the operation, and if it has completed it.
         self._asked = self._complete = False
         self._tries = 0
         self._not_before = 0.0
-        self.reload()
+        super().__init__(state, held, HookGate(state))
 
     @property
-    def _under_way(self) -> bool:
-        return self._busy
+    def _busy(self) -> bool:
+        return self._calling
 
     def reload(self) -> None:
-        """Read what others have written: the operation, and the desired state."""
-        store, scope = self._parts.store, self.lease.scope
-        self._cluster = store.clusters.get(scope)
-        found = store.operations.open(scope)
+        store, tx = self._parts.store, self._tx
+        cluster = store.clusters.get(tx.cluster.id)
+        found = store.operations.open(tx.cluster.id)
         fresh = found[0] if found else None
-        if fresh is not None and (self._operation is None or fresh.id != self._operation.id):
+        if fresh is not None and (tx.operation is None or fresh.id != tx.operation.id):
             asked = [
                 step
                 for step in store.journal.of(fresh.id)
@@ -103,148 +85,130 @@ class DriverWorker(Worker):
             # A call that failed is repeated if the operation is retried.
             self._asked = any(step.started_at > fresh.retried_at for step in asked)
             self._tries, self._not_before = 0, 0.0
-        self._operation = fresh
-        self._hooking.reload(fresh, self._cluster)
+        tx.load(cluster, fresh)
+        self._hooks.reload()
 
     # ---- going on ------------------------------------------------------------------
 
-    def _go_on(self, tx: Transaction, due: list[Member]) -> None:
-        operation = tx.operation
-        assert operation is not None
-        if not self._has_begun(tx, operation):
-            return
+    def _refusal(self) -> Cause | None:
+        kind = self._tx.under_way.kind
+        refused = refusal(kind, self._driver, ())
+        if refused is None and kind in _UNKNOWN:
+            refused = MissingCapability(
+                f'Cluster driver {self._driver.name} has an engine of its own, which does '
+                f'not support {kind.value}.'
+            )
+        return cause_of(refused) if refused else None
+
+    def _go_on(self) -> None:
         if self._complete:
-            self._arrive(tx, operation)
-        elif not self._busy and tx.moment >= self._not_before:
-            self._busy = True
-            ask = self._next_question(tx, operation)
-            cluster = tx.cluster or self._cluster
-            run = functools.partial(self._ask, operation, cluster, ask)
-            tx.launches.append(functools.partial(self._parts.run, run))
+            if self._hooks.may_end():
+                self._arrive()
+        elif not self._calling and self._tx.monotonic >= self._not_before:
+            self._calling = True
+            ask = self._next_call()
+            self._tx.launches.append(functools.partial(self._launch, ask))
 
-    def _has_begun(self, tx: Transaction, operation: Operation) -> bool:
-        """Begin the operation if it has not begun; return whether it can continue."""
-        if operation.state is OperationState.QUEUED:
-            tx.begin()
-            refused = refusal(operation.kind, self._driver, ())
-            if refused is None and operation.kind in _UNKNOWN:
-                refused = MissingCapability(
-                    f'Cluster driver {self._driver.name} has an engine of its own, which does '
-                    f'not support {operation.kind.value}.'
-                )
-            if refused is not None:
-                tx.end(OperationState.FAILED, cause_of(refused))
-                return False
-        return self._hooking.may_begin(tx)
-
-    def _next_question(self, tx: Transaction, operation: Operation) -> Ask:
-        if self._asked or operation.kind is OperationKind.CHECK:
+    def _next_call(self) -> Ask:
+        if self._asked or self._tx.under_way.kind is OperationKind.CHECK:
             return self._driver.update_cluster_status
-        self._settle(tx, operation, StepState.INTENT)
-        return _asking(self._driver, operation, tx.now)
+        self._settle(StepState.INTENT)
+        return _asking(self._driver, self._tx.under_way, self._tx.now)
 
-    def _arrive(self, tx: Transaction, operation: Operation) -> None:
-        if not self._hooking.may_end(tx):
-            return
+    def _launch(self, ask: Ask) -> None:
+        operation, cluster, context = self._tx.under_way, self._tx.cluster, self._state.context()
+
+        def call() -> StatusReport | None:
+            with driver_errors(self._driver.name, operation.kind.value):
+                return ask(context, cluster)
+
+        self._state.call(call, functools.partial(self._take_report, operation.id))
+
+    def _arrive(self) -> None:
+        tx, cluster = self._tx, self._tx.cluster
         tx.end(OperationState.SUCCEEDED)
-        if operation.kind is OperationKind.DELETE:
-            tx.bury(forced=operation.forced)
-        elif operation.kind is not OperationKind.CHECK:
-            cluster = tx.cluster or self._cluster
+        if self._tx.under_way.kind is OperationKind.DELETE:
+            tx.remove_cluster(forced=self._tx.under_way.forced)
+        elif self._tx.under_way.kind is not OperationKind.CHECK:
             tx.cluster = dataclasses.replace(cluster, former=cluster.aim, updated_at=tx.now)
 
-    def _miss(self, tx: Transaction, operation: Operation) -> None:
-        if operation.forced and (self._busy or self._asked):
-            self._abandon(tx)
+    def _miss(self) -> None:
+        tx, operation = self._tx, self._tx.under_way
+        if operation.forced and (self._calling or self._asked):
+            self._abandon()
             tx.end(OperationState.SUCCEEDED)
-            tx.bury(forced=True)
+            tx.remove_cluster(forced=True)
             return
         left = 'its engine has not reported that it is done'
         if self._complete:
             left = 'its hooks are not done'
-        tx.end(OperationState.FAILED, why_late(operation, self._cluster.name, left))
-
-    def _ask(self, operation: Operation, cluster: Cluster, ask: Ask) -> None:
-        try:
-            with driver_errors(self._driver.name, operation.kind.value):
-                answer = _Answer(operation.id, ask(self._context(), cluster))
-        except KilnError as exc:
-            self._tell(ActionResult(cluster.id, value=_Answer(operation.id), error=exc))
-        else:
-            self._tell(ActionResult(cluster.id, value=answer))
-
-    def _context(self, _: tuple[Node, ...] = ()) -> Context:
-        return Context(site=self._parts.site, defaults=self._parts.defaults)
+        tx.end(OperationState.FAILED, why_late(operation, tx.cluster.name, left))
 
     # ---- results ---------------------------------------------------------------------
 
-    def _learn(self, news: Iterable[ActionResult], tx: Transaction) -> None:
-        for one in news:
-            if one.invocation:
-                self._hooking.learn(one, tx)
-                continue
-            self._busy = False
-            operation, answer = tx.operation, one.value
-            if operation is None or operation.id != answer.operation_id:
-                continue
-            if one.error is not None:
-                self._fail(tx, operation, one.error)
-            else:
-                self._hear(tx, operation, answer.report)
-
-    def _fail(self, tx: Transaction, operation: Operation, error: BaseException) -> None:
-        self._tries += 1
-        self._rest(tx.moment + pause_s(self._tries))
-        cause = cause_of(error)
-        if operation.forced:
-            self._give_up(tx, operation, cause)
+    def _take_report(
+        self, operation_id: str, report: StatusReport | None, error: BaseException | None
+    ) -> None:
+        self._calling = False
+        if self._tx.operation is None or self._tx.operation.id != operation_id:
             return
-        # A driver that cannot report progress can still be at work.
-        if self._asked or getattr(error, 'retryable', False):
-            tx.say(cause)
+        if error is not None:
+            self._fail(error)
+        elif self._tx.under_way.forced and report and report.progress is Progress.FAILED:
+            # Polling for progress would return the same failure again.
+            self._asked = False
+            self._fail(ClusterDriverError(report.reason or _SILENT))
         else:
-            self._settle(tx, operation, StepState.FAILED, cause)
-            tx.end(OperationState.FAILED, cause)
+            self._progress(report)
 
-    def _give_up(self, tx: Transaction, operation: Operation, cause: Cause) -> None:
+    def _fail(self, error: BaseException) -> None:
+        self._tries += 1
+        self._rest_until(self._tx.monotonic + pause_s(self._tries))
+        cause = cause_of(error)
+        if self._tx.under_way.forced:
+            self._give_up(cause)
+        # A driver that cannot report progress can still be at work.
+        elif self._asked or getattr(error, 'retryable', False):
+            self._tx.wait_for(cause)
+        else:
+            self._settle(StepState.FAILED, cause)
+            self._tx.end(OperationState.FAILED, cause)
+
+    def _give_up(self, cause: Cause) -> None:
         """End a forced deletion without the resources that its engine does not delete."""
-        tx.say(cause)
+        self._tx.wait_for(cause)
         if self._tries < TRIES:
             return
         self._complete = True
-        self._settle(tx, operation, StepState.DONE, cause)
-        self._abandon(tx)
+        self._settle(StepState.DONE, cause)
+        self._abandon()
 
-    def _abandon(self, tx: Transaction) -> None:
-        if (handle := self._cluster.driver_handle) is not None:
-            tx.abandon(self._cluster.pin.name, 'handle', handle)
+    def _abandon(self) -> None:
+        cluster = self._tx.cluster
+        if cluster.driver_handle is not None:
+            self._tx.abandon(cluster.pin.name, 'handle', cluster.driver_handle)
 
-    def _hear(self, tx: Transaction, operation: Operation, report: StatusReport | None) -> None:
-        if operation.forced and report is not None and report.progress is Progress.FAILED:
-            # Polling for progress would return the same failure again.
-            self._asked = False
-            self._fail(tx, operation, ClusterDriverError(report.reason or _SILENT))
-            return
+    def _progress(self, report: StatusReport | None) -> None:
         self._tries = 0
         just_asked, self._asked = not self._asked, True
         # A driver that was only just called can be done already.
         at_once = just_asked and report is None
-        self._rest(tx.moment if at_once else tx.moment + ASK_S)
-        checked = operation.kind is OperationKind.CHECK
+        self._rest_until(self._tx.monotonic + (0.0 if at_once else ASK_S))
+        checked = self._tx.under_way.kind is OperationKind.CHECK
         done = report is not None and report.progress is Progress.COMPLETE
         self._complete = checked or done
         if not checked and (just_asked or done):
-            self._settle(tx, operation, StepState.DONE)
+            self._settle(StepState.DONE)
         if report is not None:
-            self._keep(tx, report)
+            self._keep(report)
             if not self._complete:
-                _say(tx, operation, report)
+                self._record(report)
 
-    def _rest(self, moment: float) -> None:
-        self._not_before = moment
-        self._nodes.wake_at(moment)
+    def _rest_until(self, monotonic: float) -> None:
+        self._not_before = monotonic
+        self._nodes.wake_at(monotonic)
 
-    def _keep(self, tx: Transaction, report: StatusReport) -> None:
+    def _keep(self, report: StatusReport) -> None:
         """Write the handle and state that the driver wants to be passed again."""
         changes: dict[str, Any] = {}
         if report.driver_handle is not None:
@@ -252,37 +216,38 @@ class DriverWorker(Worker):
         if report.driver_state is not None:
             changes['driver_state'] = report.driver_state
         if changes:
-            tx.cluster = dataclasses.replace(self._cluster, **changes)
+            self._tx.cluster = dataclasses.replace(self._tx.cluster, **changes)
 
-    def _settle(
-        self, tx: Transaction, operation: Operation, state: StepState, cause: Cause | None = None
-    ) -> None:
+    def _record(self, report: StatusReport) -> None:
+        """Record the progress of an engine that is not done."""
+        cause = Cause(code='engine', message=report.reason) if report.reason else None
+        if report.progress is Progress.FAILED:
+            failed = Cause(code='engine_failed', message=report.reason or _SILENT)
+            self._tx.end(OperationState.FAILED, failed)
+        elif report.progress is Progress.UNKNOWN:
+            unknown = Cause(code='engine', message='Its engine cannot be reached now.')
+            self._tx.wait_for(cause or unknown)
+        else:
+            self._tx.operation = dataclasses.replace(
+                self._tx.under_way, state=OperationState.RUNNING, cause=cause
+            )
+
+    def _settle(self, state: StepState, cause: Cause | None = None) -> None:
         """Write the result of calling the driver."""
-        tx.journal(
+        operation, now = self._tx.under_way, self._tx.now
+        self._tx.journal(
             Step(
                 id=f'{operation.id}.{_ASK}',
                 operation_id=operation.id,
                 cluster_id=operation.cluster_id,
                 kind=_ASK,
                 state=state,
-                started_at=tx.now,
-                ended_at=None if state is StepState.INTENT else tx.now,
+                started_at=now,
+                ended_at=None if state is StepState.INTENT else now,
                 result={_COMPLETE: True} if self._complete else {},
                 cause=cause,
             )
         )
-
-
-def _say(tx: Transaction, operation: Operation, report: StatusReport) -> None:
-    """Record the progress of an engine that is not done."""
-    cause = Cause(code='engine', message=report.reason) if report.reason else None
-    if report.progress is Progress.FAILED:
-        failed = Cause(code='engine_failed', message=report.reason or _SILENT)
-        tx.end(OperationState.FAILED, failed)
-    elif report.progress is Progress.UNKNOWN:
-        tx.say(cause or Cause(code='engine', message='Its engine cannot be reached now.'))
-    else:
-        tx.operation = dataclasses.replace(operation, state=OperationState.RUNNING, cause=cause)
 
 
 def _asking(driver: ClusterDriver, operation: Operation, now: float) -> Ask:

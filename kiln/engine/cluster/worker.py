@@ -12,11 +12,10 @@ import logging
 import math
 from collections.abc import Callable, Iterable
 
-from kiln.clusters.models import Lease, Operation, OperationState
-from kiln.engine.context import Parts
-from kiln.engine.nodes.node_table import Member, NodeTable
-from kiln.engine.nodes.transaction import Transaction
-from kiln.engine.results import ActionResult
+from kiln.clusters.models import Cause, OperationState
+from kiln.engine.cluster.held_lease import HeldLease
+from kiln.engine.nodes.cluster_state import ClusterState
+from kiln.engine.nodes.hook_gate import HookGate
 
 LOG = logging.getLogger(__name__)
 
@@ -27,32 +26,27 @@ class Worker(abc.ABC):
     :raises ClusterNotFound: the cluster was deleted meanwhile.
     """
 
-    def __init__(
-        self, parts: Parts, lease: Lease, table: NodeTable, tell: Callable[[ActionResult], None]
-    ) -> None:
-        self.lease = lease
-        #: The monotonic time until which the lease is certainly held.
-        self.sure_until = math.inf
+    def __init__(self, state: ClusterState, held: HeldLease, hooks: HookGate) -> None:
+        self.held = held
         #: The monotonic time of the next round, as of the end of the last one.
         self.due = math.inf
-        self._parts = parts
-        self._tell = tell
-        self._nodes = table
-        self._cluster = parts.store.clusters.get(lease.scope)
-        self._pin = self._cluster.pin
-        self._operation: Operation | None = None
+        self._parts = state.parts
+        self._tx, self._nodes = state.tx, state.nodes
+        self._hooks = hooks
+        self._pin = self._tx.cluster.pin
+        self.reload()
 
     # ---- called by the conductor -----------------------------------------------
 
     @property
     def idle(self) -> bool:
         """True if there is nothing to do, and nothing under way."""
-        return (self._operation is None or self._cluster.paused) and not self._under_way
+        return (self._tx.operation is None or self._tx.cluster.paused) and not self._busy
 
     @property
     def moved(self) -> bool:
         """True if the cluster was moved to another driver since this work was started."""
-        return self._cluster.pin != self._pin
+        return self._tx.cluster.pin != self._pin
 
     @abc.abstractmethod
     def reload(self) -> None:
@@ -61,74 +55,73 @@ class Worker(abc.ABC):
         :raises ClusterNotFound: the cluster was deleted meanwhile.
         """
 
-    def run_round(self, news: Iterable[ActionResult]) -> None:
+    def run_round(self, results: Iterable[Callable[[], object]]) -> None:
         """Take in results, and continue.
 
+        :param results: functions that were passed to ``call_soon``.
         :raises LeaseLost: another conductor has the cluster now; nothing was started.
         """
-        clock = self._parts.clock
-        tx = Transaction(
-            self.lease.scope, self._operation, now=clock.time(), moment=clock.monotonic()
-        )
-        self._learn(news, tx)
-        due = self._nodes.take_due(tx.moment)
-        if self._may_go_on(tx):
-            self._go_on(tx, due)
-        for node_id in tx.write(self._parts.store, self.lease):
+        tx = self._tx
+        tx.open()
+        for take in results:
+            take()
+        self._nodes.expire_timers()
+        if self._may_go_on() and self._has_begun():
+            self._go_on()
+        for node_id in tx.commit(self._parts.store, self.held.lease):
             LOG.error('Node %s already has another machine; the second one is left', node_id)
-        self._operation, self._cluster = tx.operation, tx.cluster or self._cluster
         for launch in tx.launches:
-            self._check_sure()
+            self.held.check()
             launch()
-        ended = self._operation is not None and self._operation.state.ended
-        if ended or tx.aim is not None:
-            self._operation = None
-            if not tx.buried:
+        if tx.goal is not None or (tx.operation is not None and tx.operation.state.ended):
+            tx.load(tx.cluster, None)
+            if not tx.removed:
                 self.reload()
-                self._nodes.wake_at(tx.moment)
+                self._nodes.wake_at(tx.monotonic)
         self.due = self._nodes.next_at
 
     # ---- for each kind of work ---------------------------------------------------
 
     @property
     @abc.abstractmethod
-    def _under_way(self) -> bool:
+    def _busy(self) -> bool:
         """True if an action was started that will report a result."""
 
     @abc.abstractmethod
-    def _learn(self, news: Iterable[ActionResult], tx: Transaction) -> None:
-        """Take in results."""
+    def _refusal(self) -> Cause | None:
+        """Return why the operation cannot begin; None if it can."""
 
     @abc.abstractmethod
-    def _go_on(self, tx: Transaction, due: list[Member]) -> None:
+    def _go_on(self) -> None:
         """Run the next part of the operation."""
 
     @abc.abstractmethod
-    def _miss(self, tx: Transaction, operation: Operation) -> None:
+    def _miss(self) -> None:
         """End an operation that is not done by its deadline, or roll it back."""
 
     # ---- common parts --------------------------------------------------------------
 
-    def _may_go_on(self, tx: Transaction) -> bool:
+    def _may_go_on(self) -> bool:
         """Return whether there is work to continue; end an operation that is over."""
-        operation = tx.operation
+        tx, operation = self._tx, self._tx.operation
         if operation is None or operation.state.ended:
             return False
         if operation.cancelled:
             tx.end(OperationState.CANCELLED)
             return False
         # A paused cluster cannot keep a deadline; resuming extends it.
-        if self._cluster.paused:
+        if tx.cluster.paused:
             return False
         if operation.deadline_at and tx.now >= operation.deadline_at:
-            self._miss(tx, operation)
+            self._miss()
             return False
         return True
 
-    def _check_sure(self) -> None:
-        """Renew the lease if, by the time, it could have expired."""
-        # A process that was stopped after the commit can resume when another has the lease.
-        now, term_s = self._parts.clock.monotonic(), self._parts.settings.lease_s
-        if now >= self.sure_until:
-            self.lease = self._parts.store.leases.renew(self.lease, term_s)
-            self.sure_until = now + term_s
+    def _has_begun(self) -> bool:
+        """Begin the operation if it has not begun; return whether it can continue."""
+        if self._tx.under_way.state is OperationState.QUEUED:
+            self._tx.begin()
+            if (cause := self._refusal()) is not None:
+                self._tx.end(OperationState.FAILED, cause)
+                return False
+        return self._hooks.may_begin()

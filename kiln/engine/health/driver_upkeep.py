@@ -151,10 +151,10 @@ class DriverUpkeep:
         cluster = parts.store.clusters.get(lease.scope)
         if cluster.trouble == trouble:
             return
-        tx = Transaction(cluster.id, None, now=parts.clock.time(), moment=parts.clock.monotonic())
+        tx = Transaction(cluster, parts.clock)
         tx.cluster = dataclasses.replace(cluster, trouble=trouble)
         if trouble is None:
-            tx.tell('cluster-well', f'{cluster.name} is healthy again')
+            tx.event('cluster-well', f'{cluster.name} is healthy again')
         else:
-            tx.tell('cluster-trouble', f'{cluster.name}: {trouble.message}')
-        tx.write(parts.store, lease)
+            tx.event('cluster-trouble', f'{cluster.name}: {trouble.message}')
+        tx.commit(parts.store, lease)

@@ -14,6 +14,7 @@ from kiln.engine.nodes.node_table import NodeTable
 from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.plan.changes import going
 from kiln.engine.plan.lifecycle import cause_of
+from kiln.engine.plan.names import machine_id
 from kiln.exceptions import InstanceNotFoundError, KilnError
 from kiln.models import ComputeStatus, State
 
@@ -80,11 +81,11 @@ def apply(tx: Transaction, table: NodeTable, polled: Mapping[str, PolledState]) 
         seen = polled.get(node.id)
         if member is None or seen is None or _is_known(node, seen):
             continue
-        table.change(tx, member, state=seen.state, cause=seen.cause)
+        table.change(member, state=seen.state, cause=seen.cause)
         if seen.cause is not None:
-            tx.tell('node-unhealthy', f'{node.name}: {seen.cause.message}', node)
+            tx.event('node-unhealthy', f'{node.name}: {seen.cause.message}', node)
         else:
-            tx.tell('node-recovered', f'{node.name} works again', node)
+            tx.event('node-recovered', f'{node.name} works again', node)
 
 
 class MachinePoller:
@@ -93,7 +94,7 @@ class MachinePoller:
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
 
-    def look(self, nodes: Iterable[Node]) -> PollResult:
+    def poll(self, nodes: Iterable[Node]) -> PollResult:
         """Return what is new about nodes; nodes of uncertain state are left out.
 
         A machine counts as absent only if its backend reports that for its id: a list can
@@ -109,7 +110,7 @@ class MachinePoller:
         for name, theirs in sorted(by_backend.items()):
             try:
                 compute = self._backends.get(name)
-                asked.append((name, theirs, compute, compute.statuses(map(_machine, theirs))))
+                asked.append((name, theirs, compute, compute.statuses(map(machine_id, theirs))))
             except KilnError as exc:
                 silent[name] = cause_of(exc)
         # All backends are called before the first one is waited for.
@@ -131,7 +132,7 @@ def _compared(
 ) -> Iterator[Node]:
     """Record what is new, and yield the nodes whose machines are missing."""
     for node in nodes:
-        status = found.get(_machine(node))
+        status = found.get(machine_id(node))
         if status is not None:
             seen = polled_state(node, status)
             if seen is not None and not _is_known(node, seen):
@@ -145,16 +146,16 @@ def _prove(
     compute: Compute, nodes: Iterable[Node], polled: dict[str, PolledState]
 ) -> Cause | None:
     """Poll machines by their ids; return why some answers are missing, if so."""
-    looks = []
+    polls = []
     silent = None
     for node in nodes:
         try:
-            looks.append((node, compute.status(_machine(node))))
+            polls.append((node, compute.status(machine_id(node))))
         except KilnError as exc:
             silent = cause_of(exc)
-    for node, look in looks:
+    for node, poll in polls:
         try:
-            seen = polled_state(node, look.result())
+            seen = polled_state(node, poll.result())
         except InstanceNotFoundError as exc:
             message = f'The machine of {node.name} does not exist.'
             cause = Cause(code=ABSENT, message=message, because=cause_of(exc))
@@ -165,11 +166,6 @@ def _prove(
         if seen is not None and not _is_known(node, seen):
             polled[node.id] = seen
     return silent
-
-
-def _machine(node: Node) -> str:
-    assert node.compute_id is not None
-    return node.compute_id
 
 
 def _is_known(node: Node, seen: PolledState) -> bool:

@@ -89,7 +89,7 @@ class StandingCheck:
             return
         self._refresh()
         nodes = [node for one in self._settled.values() for node in one.nodes]
-        polled = self._poller.look(nodes).polled
+        polled = self._poller.poll(nodes).polled
         for cluster_id, one in list(self._settled.items()):
             seen = {node.id: polled[node.id] for node in one.nodes if node.id in polled}
             if seen:
@@ -135,15 +135,18 @@ class StandingCheck:
         }
 
     def _write(self, cluster_id: str, one: _Settled, polled: Mapping[str, PolledState]) -> None:
-        store, clock = self._parts.store, self._parts.clock
-        with borrowed(self._parts, cluster_id, self._owner) as lease:
+        store = self._parts.store
+        with (
+            contextlib.suppress(ClusterNotFound),
+            borrowed(self._parts, cluster_id, self._owner) as lease,
+        ):
             # The conductor that works on the cluster polls its machines itself.
             if lease is None:
                 return
-            table = NodeTable(store.nodes.of(cluster_id))
-            tx = Transaction(cluster_id, None, now=clock.time(), moment=clock.monotonic())
+            tx = Transaction(store.clusters.get(cluster_id), self._parts.clock)
+            table = NodeTable(tx, store.nodes.of(cluster_id))
             apply(tx, table, polled)
-            tx.write(store, lease)
+            tx.commit(store, lease)
             self._settled[cluster_id] = _Settled(one.newest, tuple(table.nodes()))
 
     def _remedy(self, cluster_id: str, newest: Operation) -> None:

@@ -1,134 +1,107 @@
-"""A node action: how it is begun in a backend, and what its result makes of the node."""
+"""A node action: how it is started in a backend, and what its result makes of the node."""
 
 from __future__ import annotations
 
 import abc
-import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-from kiln.cluster_drivers.base import NodeClusterDriver
-from kiln.cluster_drivers.values import Context
-from kiln.clusters.models import Cause, Cluster, Node
-from kiln.clusters.spec import MachineSpec, Place
+from kiln.clusters.models import Cause, Node, NodeState
 from kiln.compute.facade import Compute
-from kiln.engine.context import Backends
-from kiln.engine.nodes.node_table import Member, NodeTable
-from kiln.engine.nodes.transaction import Transaction
+from kiln.engine.nodes.node_cluster_state import NodeClusterState
+from kiln.engine.nodes.node_table import Member
 from kiln.engine.plan import lifecycle
-from kiln.engine.plan.desired import Desired
 from kiln.engine.plan.lifecycle import ActionKind
-from kiln.engine.results import ActionResult
-from kiln.exceptions import InsufficientCapacity
-
-Tell = Callable[[ActionResult], None]
-Run = Callable[[Callable[[], None]], Any]
-
-
-class Due(NamedTuple):
-    """A node that an action is due for, and all that the action needs."""
-
-    context: Context
-    cluster: Cluster
-    node: Node
-    machine: MachineSpec
-    place: Place
-    #: A reboot is one by the power switch.
-    hard: bool = False
-    #: Seconds that a machine can take to come back.
-    patience_s: float | None = None
-
-    @property
-    def compute_id(self) -> str:
-        """The id of the machine; actions that need one are due only where it is known."""
-        assert self.node.compute_id is not None
-        return self.node.compute_id
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Tools:
-    """What all actions for the nodes of one cluster share."""
-
-    backends: Backends
-    driver: NodeClusterDriver
-    table: NodeTable
-    run: Run
-    tell: Tell
-    #: Seconds until a request that was sent is surely carried out.
-    settle_s: float
+from kiln.exceptions import InstanceNotFoundError
 
 
 class NodeAction(abc.ABC):
-    """One kind of action. ``begin`` returns at once; ``result`` runs in a later round."""
+    """One kind of action. ``start`` returns at once; ``result`` runs in a later round."""
 
-    act: ClassVar[ActionKind]
+    kind: ClassVar[ActionKind]
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
-        self._nodes = tools.table
+    def __init__(self, state: NodeClusterState) -> None:
+        self._state = state
+        self._tx, self._nodes = state.tx, state.nodes
+
+    def begin(self, member: Member) -> None:
+        """Write the intent, and start the action after the commit."""
+        if (during := lifecycle.DURING.get(self.kind)) is not None:
+            self._nodes.change(member, state=during)
+        if self.kind in lifecycle.CHANGING:
+            self._tx.intend(self.kind, member.node)
+        self._nodes.began(member)
+        self._tx.launches.append(functools.partial(self._launch, member.node))
 
     @abc.abstractmethod
-    def begin(self, due: Due) -> None:
-        """Begin the action. Its result is reported later; an exception is its failure."""
+    def start(self, node: Node) -> None:
+        """Start the action. Its result is taken later; an exception is its failure."""
 
     @abc.abstractmethod
-    def result(self, value: Any, tx: Transaction, member: Member, desired: Desired) -> bool:
-        """Apply the result; return True if the cluster is to be planned again."""
+    def result(self, member: Member, value: Any) -> None:
+        """Apply the result."""
 
-    # ---- for begin ---------------------------------------------------------------
+    def take(self, node_id: str, value: Any, error: BaseException | None) -> None:
+        """Apply the result or the error, unless the node is gone."""
+        member = self._nodes.get(node_id)
+        if member is None:
+            return
+        self._nodes.ended(member)
+        if error is None:
+            member.tries, member.not_before = 0, 0.0
+            self.result(member, value)
+        elif isinstance(error, InstanceNotFoundError) and self.kind not in lifecycle.EXPECTING:
+            self._nodes.forget(member)
+        else:
+            self.failed(member, error)
+
+    def failed(self, member: Member, error: BaseException) -> None:
+        """Apply an error: repeat the action after a pause, or give the node up."""
+        member.tries += 1
+        node = member.node
+        verdict = lifecycle.after_failure(self.kind, node, error, member.tries)
+        given_up = verdict.again_s is None
+        if given_up and self.kind in lifecycle.CHANGING:
+            self._tx.settle(self.kind, node, verdict.cause)
+        if member.tries == 1 or given_up:
+            self._tx.event(f'{self.kind.value}-failed', f'{node.name}: {error}', node)
+        self._nodes.change(member, state=verdict.state, cause=verdict.cause)
+        if verdict.again_s is not None:
+            member.not_before = self._tx.monotonic + verdict.again_s
+        if verdict.state is NodeState.FAILED:
+            self._nodes.replan = True
+
+    def _launch(self, node: Node) -> None:
+        try:
+            self.start(node)
+        # Whatever goes wrong concerns the node, and must not end the round.
+        except Exception as exc:
+            self._report(node, None, exc)
+
+    # ---- for start ---------------------------------------------------------------
 
     def _compute(self, node: Node) -> Compute:
-        return self._tools.backends.get(node.backend)
+        return self._state.parts.backends.get(node.backend)
+
+    def _report(self, node: Node, value: object, error: BaseException | None) -> None:
+        self._state.call_soon(functools.partial(self.take, node.id, value, error))
 
     def _report_when_done(self, node: Node, operation: Any) -> None:
-        def report(operation: Any) -> None:
-            error = operation.exception()
-            value = None if error is not None else operation.result()
-            self._report(node, value, error)
+        self._state.when_done(operation, functools.partial(self.take, node.id))
 
-        operation.add_done_callback(report)
-
-    def _report_call(self, node: Node, call: Callable[[], object]) -> None:
-        """Report what a call to the cluster driver returns; made on another thread."""
-
-        def report() -> None:
-            try:
-                value = call()
-            # The author of a driver can let through anything; it concerns this node alone.
-            except Exception as exc:
-                self._report(node, None, exc)
-            else:
-                self._report(node, value)
-
-        self._tools.run(report)
-
-    def _report(self, node: Node, value: object, error: BaseException | None = None) -> None:
-        self._tools.tell(ActionResult(node.cluster_id, node.id, self.act, value, error))
+    def _report_call(self, node: Node, method: Callable[..., object]) -> None:
+        """Call a method of the cluster driver on another thread, and report its result."""
+        call = functools.partial(method, self._state.context(), self._state.tx.cluster, node)
+        self._state.call(call, functools.partial(self.take, node.id))
 
     # ---- for result --------------------------------------------------------------
 
-    def _repeat(self, tx: Transaction, member: Member, cause: Cause | None) -> bool:
-        """Ask again after a pause."""
-        # It is asked again and again; only what is new is written.
+    def _repeat(self, member: Member, cause: Cause | None) -> None:
+        """Repeat the action after a pause."""
+        # It is repeated many times; only what is new is written.
         if member.node.cause != cause:
-            self._nodes.change(tx, member, cause=cause)
-        waited_s = tx.now - member.node.since
-        member.not_before = tx.moment + lifecycle.look_pause_s(waited_s, len(self._nodes))
-        return False
-
-
-def forget(table: NodeTable, tx: Transaction, member: Member) -> bool:
-    """Remove a node that no backend has."""
-    node = member.node
-    tx.confirm_gone(node)
-    tx.settle(ActionKind.DELETE, node)
-    tx.tell('node-gone', f'{node.name} is gone', node)
-    table.drop(tx, member)
-    return True
-
-
-def has_other_place(member: Member, desired: Desired) -> bool:
-    """Return True if a node that found no room is to be tried at another place."""
-    node = member.node
-    full = node.cause is not None and node.cause.code == InsufficientCapacity.code
-    return full and not node.doomed and desired.has_other_places(node)
+            self._nodes.change(member, cause=cause)
+        waited_s = self._tx.now - member.node.since
+        pause_s = lifecycle.poll_pause_s(waited_s, len(self._nodes))
+        member.not_before = self._tx.monotonic + pause_s

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from kiln.clusters.models import NodeState
-from kiln.engine.nodes.action import Due, NodeAction, forget, has_other_place
+from kiln.clusters.models import Node, NodeState
+from kiln.engine.nodes.action import NodeAction
 from kiln.engine.nodes.node_table import Member
-from kiln.engine.nodes.transaction import Transaction
-from kiln.engine.plan.desired import Desired
 from kiln.engine.plan.lifecycle import ActionKind
+from kiln.engine.plan.names import machine_id
 
 
-class Delete(NodeAction):
+class DeleteMachine(NodeAction):
     """Deletes a machine; its node is gone then, or is planned again at another place."""
 
-    act = ActionKind.DELETE
+    kind = ActionKind.DELETE
 
-    def begin(self, due: Due) -> None:
-        deletion = self._compute(due.node).delete(due.compute_id, wait=True)
-        self._report_when_done(due.node, deletion)
+    def start(self, node: Node) -> None:
+        self._report_when_done(node, self._compute(node).delete(machine_id(node), wait=True))
 
-    def result(self, value: None, tx: Transaction, member: Member, desired: Desired) -> bool:
-        if not has_other_place(member, desired):
-            return forget(self._nodes, tx, member)
-        tx.confirm_gone(member.node)
-        tx.settle(ActionKind.DELETE, member.node)
+    def result(self, member: Member, value: None) -> None:
+        if not self._state.desired.moves_elsewhere(member.node):
+            self._nodes.forget(member)
+            return
+        self._tx.confirm_gone(member.node)
+        self._tx.settle(ActionKind.DELETE, member.node)
         self._nodes.change(
-            tx,
             member,
             state=NodeState.PLANNED,
             attempt=member.node.attempt + 1,
             compute_id=None,
             cause=None,
         )
-        return False

@@ -10,6 +10,7 @@ from typing import Any
 
 from kiln.clusters.models import Node, NodeState
 from kiln.engine.nodes.transaction import Transaction
+from kiln.engine.plan.lifecycle import ActionKind
 from kiln.engine.plan.repair import Setback
 
 
@@ -24,6 +25,8 @@ class Member:
     tries: int = 0
     #: True if it has been drained, and is to come back.
     relieved: bool = False
+    #: True if its reset has ended, in the operation under way.
+    settled: bool = False
     #: How often a poll for its build found nothing.
     absent: int = 0
     #: Nothing is done for it before this time, by the monotonic clock.
@@ -33,13 +36,18 @@ class Member:
 class NodeTable:
     """All nodes that are not gone. The cost of a round grows only with its changes."""
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    def __init__(self, tx: Transaction, nodes: Iterable[Node] = ()) -> None:
+        self._tx = tx
+        #: True if the cluster is to be planned again.
+        self.replan = True
         self._members: dict[str, Member] = {}
-        #: Every name that the cluster ever had.
+        #: Every name that the cluster ever had, and every backend that it had nodes in.
         self.names: set[str] = set()
+        self.backends: set[str] = set()
         #: Nodes that are not in their desired state.
         self._restless: set[str] = set()
         self._busy = 0
+        #: Ids of nodes that are due.
         self._touched: set[str] = set()
         self._timers: list[tuple[float, str]] = []
         #: By group, the failures since a node of it was last ready. Not written: a conductor that
@@ -48,7 +56,7 @@ class NodeTable:
         self._all: tuple[Node, ...] | None = None
         self._last_birth = 0.0
         for node in nodes:
-            self.names.add(node.name)
+            self._note_names(node)
             if node.state is not NodeState.GONE:
                 self._enter(node)
 
@@ -72,13 +80,13 @@ class NodeTable:
             self._all = tuple(member.node for member in self._members.values())
         return self._all
 
-    def birth(self, now: float) -> float:
+    def birth(self) -> float:
         """Return the creation time of a node that is created now.
 
         It is later than that of any existing node, whatever the clocks show: cluster drivers
         can choose the oldest node for what only one node must do.
         """
-        return max(now, math.nextafter(self._last_birth, math.inf))
+        return max(self._tx.now, math.nextafter(self._last_birth, math.inf))
 
     def restless(self) -> Iterator[Node]:
         """Yield the nodes that are not in their desired state."""
@@ -96,26 +104,25 @@ class NodeTable:
 
     # ---- changes -------------------------------------------------------------
 
-    def add(self, tx: Transaction, node: Node) -> None:
+    def add(self, node: Node) -> None:
         """Add a new node."""
-        self.names.add(node.name)
+        self._note_names(node)
         self._enter(node)
-        tx.nodes[node.id] = node
+        self._tx.nodes[node.id] = node
 
-    def change(self, tx: Transaction, member: Member, **changes: Any) -> None:
+    def change(self, member: Member, **changes: Any) -> None:
         """Change a node and write it."""
         state = changes.get('state', member.node.state)
         if state is not member.node.state:
-            changes['since'] = tx.now
-            self._note(member.node.group, state, tx.now)
+            changes['since'] = self._tx.now
+            self._count_failures(member.node.group, state)
         self.correct(member, **changes)
-        tx.nodes[member.node.id] = member.node
+        self._tx.nodes[member.node.id] = member.node
 
-    def _note(self, group: str, state: NodeState, now: float) -> None:
-        """Count the failures in a row."""
+    def _count_failures(self, group: str, state: NodeState) -> None:
         if state is NodeState.FAILED:
             before = self.setbacks.get(group)
-            self.setbacks[group] = Setback(before.count + 1 if before else 1, now)
+            self.setbacks[group] = Setback(before.count + 1 if before else 1, self._tx.now)
         elif state is NodeState.READY:
             self.setbacks.pop(group, None)
 
@@ -128,12 +135,17 @@ class NodeTable:
         else:
             self._restless.add(node.id)
 
-    def drop(self, tx: Transaction, member: Member) -> None:
-        """Remove a node that is gone, and write that."""
-        self.change(tx, member, state=NodeState.GONE, cause=None)
-        del self._members[member.node.id]
+    def forget(self, member: Member) -> None:
+        """Remove a node that no backend has, and write that."""
+        node = member.node
+        self._tx.confirm_gone(node)
+        self._tx.settle(ActionKind.DELETE, node)
+        self._tx.event('node-gone', f'{node.name} is gone', node)
+        self.change(member, state=NodeState.GONE, cause=None)
+        del self._members[node.id]
         self._all = None
-        self._restless.discard(member.node.id)
+        self._restless.discard(node.id)
+        self.replan = True
 
     def renew(self) -> None:
         """Reset the failures of all nodes."""
@@ -157,33 +169,40 @@ class NodeTable:
         self.correct(member)
         self.touch(node.id)
 
+    def _note_names(self, node: Node) -> None:
+        self.names.add(node.name)
+        self.backends.add(node.backend)
+
     # ---- due nodes -------------------------------------------------------------
 
     def touch(self, node_id: str) -> None:
-        """Mark a node as due in this round."""
+        """Mark a node as due."""
         self._touched.add(node_id)
 
     def touch_all(self) -> None:
-        """Mark every node as due in this round."""
+        """Mark every node as due."""
         self._touched.update(self._members)
 
     def wait(self, member: Member) -> None:
         """Mark a node as due once its pause is over."""
         self.wake_at(member.not_before, member.node.id)
 
-    def wake_at(self, moment: float, node_id: str = '') -> None:
+    def wake_at(self, monotonic: float, node_id: str = '') -> None:
         """Run a round at a time, with the node due if one is given."""
-        heapq.heappush(self._timers, (moment, node_id))
+        heapq.heappush(self._timers, (monotonic, node_id))
 
     @property
     def next_at(self) -> float:
         """The time at which a node is due again."""
         return self._timers[0][0] if self._timers else math.inf
 
-    def take_due(self, moment: float) -> list[Member]:
-        """Return the members that are due now, in a stable order."""
-        while self._timers and self._timers[0][0] <= moment:
+    def expire_timers(self) -> None:
+        """Mark the nodes as due whose time has come."""
+        while self._timers and self._timers[0][0] <= self._tx.monotonic:
             self._touched.add(heapq.heappop(self._timers)[1])
+
+    def take_due(self) -> list[Member]:
+        """Return the members that are due now, in a stable order."""
         due = [self._members[one] for one in sorted(self._touched) if one in self._members]
         self._touched.clear()
         return due

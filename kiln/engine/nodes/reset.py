@@ -4,45 +4,57 @@ from __future__ import annotations
 
 from typing import Any
 
-from kiln.clusters.models import NodeState
-from kiln.engine.nodes.action import Due, NodeAction
+from kiln.clusters.models import Node, NodeState
+from kiln.engine.nodes.action import NodeAction
 from kiln.engine.nodes.node_table import Member
-from kiln.engine.nodes.transaction import Transaction
-from kiln.engine.plan.desired import Desired
 from kiln.engine.plan.lifecycle import ActionKind
+from kiln.engine.plan.names import machine_id
 
 
 class Reboot(NodeAction):
     """Reboots the machine of a node."""
 
-    act = ActionKind.REBOOT
+    kind = ActionKind.REBOOT
 
-    def begin(self, due: Due) -> None:
-        operation = self._compute(due.node).reboot(
-            due.compute_id, hard=due.hard, wait=True, timeout=due.patience_s
+    def start(self, node: Node) -> None:
+        operation = self._tx.operation
+        reboot = self._compute(node).reboot(
+            machine_id(node),
+            hard=operation is not None and bool(operation.args.get('hard')),
+            wait=True,
+            timeout=self._state.desired.startup_timeout_s(node.group),
         )
-        self._report_when_done(due.node, operation)
+        self._report_when_done(node, reboot)
 
-    def result(self, value: None, tx: Transaction, member: Member, desired: Desired) -> bool:
-        return self._joins_again(tx, member)
+    def result(self, member: Member, value: None) -> None:
+        self._joins_again(member)
 
-    def _joins_again(self, tx: Transaction, member: Member, **changes: Any) -> bool:
-        tx.settle(self.act, member.node)
-        self._nodes.change(tx, member, state=NodeState.JOINING, cause=None, **changes)
-        return True
+    def failed(self, member: Member, error: BaseException) -> None:
+        super().failed(member, error)
+        if member.node.state is NodeState.FAILED:
+            member.settled = True
+
+    def _joins_again(self, member: Member, **changes: Any) -> None:
+        self._tx.settle(self.kind, member.node)
+        member.settled = True
+        self._nodes.change(member, state=NodeState.JOINING, cause=None, **changes)
+        self._nodes.replan = True
 
 
 class Rebuild(Reboot):
     """Rebuilds the machine of a node from its image."""
 
-    act = ActionKind.REBUILD
+    kind = ActionKind.REBUILD
 
-    def begin(self, due: Due) -> None:
-        operation = self._compute(due.node).rebuild(
-            due.compute_id, image_id=due.machine.image, wait=True, timeout=due.patience_s
+    def start(self, node: Node) -> None:
+        desired = self._state.desired
+        rebuild = self._compute(node).rebuild(
+            machine_id(node),
+            image_id=desired.machine(node.group).image,
+            wait=True,
+            timeout=desired.startup_timeout_s(node.group),
         )
-        self._report_when_done(due.node, operation)
+        self._report_when_done(node, rebuild)
 
-    def result(self, value: None, tx: Transaction, member: Member, desired: Desired) -> bool:
-        made_with = desired.made_with(member.node.group)
-        return self._joins_again(tx, member, made_with=made_with)
+    def result(self, member: Member, value: None) -> None:
+        self._joins_again(member, made_with=self._state.desired.made_with(member.node.group))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from kiln.clock import Clock
 from kiln.clusters.exceptions import ClusterChanged
 from kiln.clusters.models import (
     Aim,
@@ -34,39 +35,45 @@ _STEPS = uuid.UUID('5c1f3f0e-9a4d-4f0b-8a53-2d6f6f7a1e94')
 
 
 class Transaction:
-    """Gathers the changes of a round, writes them in one commit, then starts the actions."""
+    """Gathers the changes of a round, and writes them in one commit; used for all rounds."""
 
-    def __init__(
-        self, cluster_id: str, operation: Operation | None, *, now: float, moment: float
-    ) -> None:
-        self._cluster_id = cluster_id
-        #: The operation under way, as it is to be written; None without an operation.
-        self.operation = operation
-        self._written = operation
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._clock = clock
+        self.load(cluster, None)
+        self.open()
+
+    def load(self, cluster: Cluster, operation: Operation | None) -> None:
+        """Continue from what the store has now."""
+        #: The cluster and the operation under way, as they are to be written.
+        self.cluster = self._stored_cluster = cluster
+        self.operation = self._stored_operation = operation
+
+    def open(self) -> None:
+        """Begin a round, without changes."""
         #: Seconds since the epoch, and by the monotonic clock.
-        self.now, self.moment = now, moment
+        self.now, self.monotonic = self._clock.time(), self._clock.monotonic()
         self.nodes: dict[str, Node] = {}
-        self.accepted: dict[str, tuple[Node, str]] = {}
-        #: True if this removes the cluster from the store, and if that is forced.
-        self.buried = self._forced = False
-        #: The cluster, if its row changes.
-        self.cluster: Cluster | None = None
-        #: The new desired state, and the generation that it replaces.
-        self.aim: tuple[Aim, int] | None = None
-        self._deadline_at: float | None = None
+        #: What to start after the commit.
         self.launches: list[Callable[[], None]] = []
+        #: True if this removes the cluster from the store, and if that is forced.
+        self.removed = self._forced = False
+        #: The new desired state, which is written if nobody else changed it meanwhile.
+        self.goal: Aim | None = None
+        self._deadline_at: float | None = None
+        self._accepted: dict[str, tuple[Node, str]] = {}
         self._steps: dict[str, Step] = {}
         self._holdings: list[Holding] = []
         self._events: list[Event] = []
 
     @property
-    def steps(self) -> list[Step]:
-        """The steps that were intended or settled so far."""
-        return list(self._steps.values())
+    def under_way(self) -> Operation:
+        """The operation under way, where there must be one."""
+        assert self.operation is not None
+        return self.operation
 
     # ---- gathering -----------------------------------------------------------
 
-    def tell(
+    def event(
         self,
         kind: str,
         message: str,
@@ -78,146 +85,140 @@ class Transaction:
         node_id = node.id if node else None
         self._events.append(
             Event(
-                cluster_id=self._cluster_id, kind=kind, message=message, at=self.now,
+                cluster_id=self.cluster.id, kind=kind, message=message, at=self.now,
                 operation_id=operation_id, node_id=node_id, facts=facts,
             )
         )  # fmt: skip
 
     def begin(self) -> None:
         """Record that the operation has begun."""
-        assert self.operation is not None
-        self.tell('operation-started', f'{self.operation.kind.value} has begun')
+        self.event('operation-started', f'{self.under_way.kind.value} has begun')
         self._move(OperationState.RUNNING, None, started_at=self.now)
 
-    def say(self, cause: Cause | None) -> None:
+    def wait_for(self, cause: Cause | None) -> None:
         """Record why the operation waits; without a cause, that it continues."""
         self._move(OperationState.WAITING if cause else OperationState.RUNNING, cause)
 
     def end(self, state: OperationState, cause: Cause | None = None) -> None:
         """Record that the operation has ended, and why it did not succeed."""
-        assert self.operation is not None
-        self.tell('operation-ended', f'{self.operation.kind.value} {state.value}')
+        self.event('operation-ended', f'{self.under_way.kind.value} {state.value}')
         self._move(state, cause, ended_at=self.now)
 
-    def _move(self, state: OperationState, cause: Cause | None, **moments: Any) -> None:
-        assert self.operation is not None
+    def _move(self, state: OperationState, cause: Cause | None, **times: Any) -> None:
+        operation = self.under_way
         # An unchanged state is not written again.
-        if (self.operation.state, self.operation.cause) != (state, cause):
-            self.operation = dataclasses.replace(
-                self.operation, state=state, cause=cause, **moments
-            )
+        if (operation.state, operation.cause) != (state, cause):
+            self.operation = dataclasses.replace(operation, state=state, cause=cause, **times)
 
-    def change_aim(self, aim: Aim, generation: int) -> None:
-        """Change the desired state of the cluster, if its generation is still the given one."""
-        self.aim = aim, generation
-
-    def turn_back(self, aim: Aim, generation: int, deadline_at: float, why: Cause) -> None:
+    def roll_back(self, goal: Aim, deadline_at: float, why: Cause) -> None:
         """Record that the operation failed and rolls back, by a new deadline."""
-        assert self.operation is not None
-        self.change_aim(aim, generation)
+        self.goal = goal
         self._deadline_at = deadline_at
-        step_id = f'{self.operation.id}.{ROLLBACK}'
-        self._steps[step_id] = Step(
-            id=step_id, operation_id=self.operation.id, cluster_id=self._cluster_id, kind=ROLLBACK,
-            state=StepState.DONE, started_at=self.now, ended_at=self.now, cause=why,
+        self.journal(
+            Step(
+                id=f'{self.under_way.id}.{ROLLBACK}', operation_id=self.under_way.id,
+                cluster_id=self.cluster.id, kind=ROLLBACK, state=StepState.DONE,
+                started_at=self.now, ended_at=self.now, cause=why,
+            )
         )  # fmt: skip
 
-    def intend(self, act: ActionKind, node: Node) -> None:
+    def intend(self, kind: ActionKind, node: Node) -> None:
         """Record that an action is about to be started in a backend."""
-        self._step(act, node, StepState.INTENT, None)
+        self._step(kind, node, StepState.INTENT, None)
 
-    def settle(self, act: ActionKind, node: Node, cause: Cause | None = None) -> None:
+    def settle(self, kind: ActionKind, node: Node, cause: Cause | None = None) -> None:
         """Record that the action was done; with a cause, that it failed for good."""
-        self._step(act, node, StepState.DONE if cause is None else StepState.FAILED, cause)
+        self._step(kind, node, StepState.DONE if cause is None else StepState.FAILED, cause)
 
     def accept(self, node: Node, compute_id: str) -> None:
         """Record which machine is the node's."""
-        self.accepted[node.id] = (node, compute_id)
-        self._hold(node, compute_id, gone_at=None)
+        self._accepted[node.id] = (node, compute_id)
+        self._hold(node.backend, 'server', compute_id, node)
 
     def confirm_gone(self, node: Node) -> None:
         """Record that the backend has no machine with the id of the node's machine."""
         if node.compute_id is not None:
-            self._hold(node, node.compute_id, gone_at=self.now)
-
-    def _hold(self, node: Node, compute_id: str, gone_at: float | None) -> None:
-        self._holdings.append(
-            Holding(
-                cluster_id=self._cluster_id, backend=node.backend, kind='server', id=compute_id,
-                node_id=node.id, seen_at=self.now, gone_at=gone_at,
-            )
-        )  # fmt: skip
+            self._hold(node.backend, 'server', node.compute_id, node, gone_at=self.now)
 
     def abandon(self, backend: str, kind: str, name: str, node: Node | None = None) -> None:
         """Record that a resource that cannot be deleted is abandoned; the receipt lists it."""
-        node_id = node.id if node else None
-        self._holdings.append(
-            Holding(
-                cluster_id=self._cluster_id, backend=backend, kind=kind, id=name, node_id=node_id,
-                seen_at=self.now,
-            )
-        )  # fmt: skip
-        self.tell(
+        self._hold(backend, kind, name, node)
+        self.event(
             'abandoned', f'{kind} {name} of {backend} is abandoned; it might still exist', node,
             facts={'backend': backend, 'kind': kind, 'id': name},
         )  # fmt: skip
 
-    def bury(self, *, forced: bool = False) -> None:
+    def _hold(
+        self, backend: str, kind: str, name: str, node: Node | None, gone_at: float | None = None
+    ) -> None:
+        self._holdings.append(
+            Holding(
+                cluster_id=self.cluster.id, backend=backend, kind=kind, id=name,
+                node_id=node.id if node else None, seen_at=self.now, gone_at=gone_at,
+            )
+        )  # fmt: skip
+
+    def remove_cluster(self, *, forced: bool) -> None:
         """Remove the cluster from the store; with ``forced`` even if resources might be left."""
-        self.buried, self._forced = True, forced
+        self.removed, self._forced = True, forced
 
     def journal(self, step: Step) -> None:
-        """Write a step that is not an action for a node."""
+        """Write a step."""
         self._steps[step.id] = step
 
-    def _step(self, act: ActionKind, node: Node, state: StepState, cause: Cause | None) -> None:
+    def _step(self, kind: ActionKind, node: Node, state: StepState, cause: Cause | None) -> None:
         # What arrives after the operation has ended is recorded in the node itself.
         if self.operation is None:
             return
         # The same id each time the action is repeated, and short enough for the column.
-        step_id = str(uuid.uuid5(_STEPS, f'{self.operation.id}.{build_key(node)}.{act.value}'))
-        self._steps[step_id] = Step(
-            id=step_id,
-            operation_id=self.operation.id,
-            cluster_id=self._cluster_id,
-            kind=act.value,
-            state=state,
-            node_id=node.id,
-            attempt=node.attempt,
-            token=build_key(node),
-            started_at=self.now,
-            ended_at=None if state is StepState.INTENT else self.now,
-            cause=cause,
+        step_id = str(uuid.uuid5(_STEPS, f'{self.operation.id}.{build_key(node)}.{kind.value}'))
+        self.journal(
+            Step(
+                id=step_id,
+                operation_id=self.operation.id,
+                cluster_id=self.cluster.id,
+                kind=kind.value,
+                state=state,
+                node_id=node.id,
+                attempt=node.attempt,
+                token=build_key(node),
+                started_at=self.now,
+                ended_at=None if state is StepState.INTENT else self.now,
+                cause=cause,
+            )
         )
 
     # ---- writing -------------------------------------------------------------
 
-    def write(self, store: Store, lease: Lease) -> set[str]:
+    def commit(self, store: Store, lease: Lease) -> set[str]:
         """Write all of it; return the ids of nodes that already have another machine.
 
         :raises LeaseLost: nothing was written, and nothing must be started.
         :raises ClusterChanged: nothing was written: the owner changed the cluster first.
         """
-        changed = self.operation is not self._written
-        others = self.cluster or self.aim or changed
-        if not (self.nodes or self._steps or self._holdings or self._events or others):
+        rows = self.nodes or self._steps or self._holdings or self._events
+        changed = self.operation is not self._stored_operation
+        if not (rows or changed or self.goal or self.cluster is not self._stored_cluster):
             return set()
-        refused = set()
         with store.writing(lease) as batch:
             self._gather(batch)
             if self.operation is not None and changed:
                 batch.operation(self.operation)
             if self.operation is not None and self._deadline_at is not None:
                 batch.put_off(self.operation, self._deadline_at)
-            if self.aim is not None and not batch.change_aim(self.aim[0], generation=self.aim[1]):
+            generation = self.cluster.generation
+            if self.goal and not batch.change_aim(self.goal, generation=generation):
                 raise ClusterChanged(
-                    f'Cannot change cluster {self._cluster_id}: it was changed in the meantime.'
+                    f'Cannot change cluster {self.cluster.id}: it was changed in the meantime.'
                 )
-            for node, compute_id in self.accepted.values():
-                if not batch.accept(node, compute_id):
-                    refused.add(node.id)
-            if self.buried:
+            refused = {
+                node.id
+                for node, compute_id in self._accepted.values()
+                if not batch.accept(node, compute_id)
+            }
+            if self.removed:
                 batch.bury(forced=self._forced)
+        self.load(self.cluster, self.operation)
         return refused
 
     def _gather(self, batch: Batch) -> None:
@@ -229,5 +230,5 @@ class Transaction:
             batch.holding(holding)
         for event in self._events:
             batch.event(event)
-        if self.cluster is not None:
+        if self.cluster is not self._stored_cluster:
             batch.cluster(self.cluster)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kiln.clusters.models import NodeState
-from kiln.engine.nodes.action import Due, NodeAction
+from kiln.clusters.models import Node, NodeState
+from kiln.engine.nodes.action import NodeAction
 from kiln.engine.nodes.node_table import Member
-from kiln.engine.nodes.transaction import Transaction
-from kiln.engine.plan.desired import Desired
 from kiln.engine.plan.lifecycle import ActionKind
+from kiln.engine.plan.names import machine_id
 from kiln.exceptions import AmphoraComputeError
 from kiln.models import Amphora
 
@@ -17,23 +16,20 @@ from kiln.models import Amphora
 class Watch(NodeAction):
     """Waits for a machine that is being built, or that comes back."""
 
-    act = ActionKind.WATCH
+    kind = ActionKind.WATCH
 
-    def begin(self, due: Due) -> None:
-        node = due.node
-
+    def start(self, node: Node) -> None:
         def active(watch: Any) -> None:
             if (error := watch.exception()) is not None:
                 self._report(node, None, error)
                 return
             try:
-                machine = self._compute(node).get_amphora(amphora_id=node.compute_id)
+                machine = self._compute(node).get_amphora(amphora_id=machine_id(node))
                 self._report_when_done(node, machine)
             except AmphoraComputeError as exc:
                 self._report(node, None, exc)
 
-        self._compute(node).watch(due.compute_id).add_done_callback(active)
+        self._compute(node).watch(machine_id(node)).add_done_callback(active)
 
-    def result(self, value: Amphora, tx: Transaction, member: Member, desired: Desired) -> bool:
-        self._nodes.change(tx, member, state=NodeState.JOINING, address=value.address, cause=None)
-        return False
+    def result(self, member: Member, value: Amphora) -> None:
+        self._nodes.change(member, state=NodeState.JOINING, address=value.address, cause=None)

@@ -39,12 +39,6 @@ def shares(amount: int, weights: Sequence[int]) -> list[int]:
     return found
 
 
-def evenly(amount: int, keys: Iterable[Key]) -> dict[Key, int]:
-    """Split an amount so that no two shares differ by more than one."""
-    names = list(keys)
-    return dict(zip(names, shares(amount, [1] * len(names)), strict=True))
-
-
 def flavor_counts(shape: Shape, flavor: str | None = None) -> dict[str | None, int]:
     """Return the desired number of nodes of each flavor, by name.
 
@@ -64,12 +58,13 @@ def zone_counts(shape: Shape, zones: Iterable[str] = ()) -> dict[str | None, int
     rule = shape.zones.rule
     if rule is ZoneRule.COUNTS:
         return dict(sorted(shape.zones.counts.items()))
-    names: Iterable[str | None] = ()
+    names: list[str | None] = []
     if rule is ZoneRule.EVEN:
-        names = dict.fromkeys(shape.zones.names)
+        names = list(dict.fromkeys(shape.zones.names))
     elif rule is ZoneRule.SPREAD:
-        names = sorted(set(zones))
-    return evenly(shape.count, list(names) or [None])
+        names = [*sorted(set(zones))]
+    names = names or [None]
+    return dict(zip(names, shares(shape.count, [1] * len(names)), strict=True))
 
 
 def joint(flavors: Mapping[str | None, int], zones: Mapping[str | None, int]) -> dict[Place, int]:

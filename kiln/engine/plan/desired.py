@@ -15,6 +15,7 @@ from kiln.engine.plan.changes import ClusterPlan, DesiredGroup, GroupPlan
 from kiln.engine.plan.diff import CONTROL, plan_cluster
 from kiln.engine.plan.repair import Setback, remediate
 from kiln.engine.plan.rollout import GroupRound, next_round
+from kiln.exceptions import InsufficientCapacity
 
 Zones = Callable[[str | None], Sequence[str] | None]
 _NOBODY: Mapping[str, str] = MappingProxyType({})
@@ -29,7 +30,7 @@ class ClusterRound:
     """The part of a plan to begin now."""
 
     #: By group, in the order in which the groups begin.
-    turns: Sequence[tuple[str, GroupRound]]
+    rounds: Sequence[tuple[str, GroupRound]]
     #: Why the rest has to wait, for people.
     holds: tuple[str, ...]
     #: True if there is a rest.
@@ -87,11 +88,6 @@ class Desired:
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def has_control(self, group: str) -> bool:
-        """Return whether a group is a control group, which other groups join."""
-        spec = self._cluster.spec.group(group)
-        return spec is not None and spec.role == CONTROL
-
     def startup_timeout_s(self, group: str) -> float:
         """Return how long a node of a group is allowed to take to become ready."""
         return self._context.group(self._cluster, group).health.startup_timeout_s
@@ -104,6 +100,11 @@ class Desired:
     def has_other_places(self, node: Node) -> bool:
         """Return whether a node that found no room has fallbacks left before it waits."""
         return node.attempt % len(self._places(node)) != 0
+
+    def moves_elsewhere(self, node: Node) -> bool:
+        """Return whether a node that found no room is to be tried at another place."""
+        full = node.cause is not None and node.cause.code == InsufficientCapacity.code
+        return full and not node.doomed and self.has_other_places(node)
 
     def _places(self, node: Node) -> list[Place]:
         spec = self._cluster.spec.group(node.group)
@@ -127,18 +128,22 @@ class Desired:
         setbacks: Mapping[str, Setback] = _NO_SETBACKS,
     ) -> ClusterRound:
         """Return what to begin now; nothing without a rest means that all is as desired."""
+        # Nodes that are removed need no zone, nor a backend that reports one.
+        if operation.kind is not OperationKind.DELETE and (unknown := self._unknown_zones()):
+            hold = f'the zones for {", ".join(unknown)} are not known yet'
+            return ClusterRound(rounds=(), holds=(hold,), more=True)
         plan, holds = self.plan(operation, nodes, now, renew=renew, setbacks=setbacks)
-        turns = []
+        rounds = []
         more = bool(holds)
         for group in plan.groups:
-            turn = next_round(group)
-            turns.append((group.group, turn))
-            holds += turn.holds
-            more = more or bool(turn.holds or group.replaces)
+            begun = next_round(group)
+            rounds.append((group.group, begun))
+            holds += begun.holds
+            more = more or bool(begun.holds or group.replaces)
             if self._control_first and not _open(group, nodes):
                 more = True
                 break
-        return ClusterRound(turns=tuple(turns), holds=tuple(holds), more=more)
+        return ClusterRound(rounds=tuple(rounds), holds=tuple(holds), more=more)
 
     def wanted(self, group: NodeGroupSpec) -> DesiredGroup:
         """Return a group in its desired state, with all defaults filled in."""
@@ -149,7 +154,7 @@ class Desired:
             group=group, flavor=machine.flavor, zones=tuple(zones or ()), made_with=made_with
         )
 
-    def unknown_zones(self) -> list[str]:
+    def _unknown_zones(self) -> list[str]:
         """Return the groups that cannot be planned: the zones of their backend are unknown."""
         return [
             group.name

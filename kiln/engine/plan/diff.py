@@ -1,7 +1,7 @@
 """The planner: computes the changes that lead to the desired state; pure.
 
 Explicit counts of flavors, zones and placements bind. An even spread does not: growing
-and shrinking even it out, but no node is moved for it unless a rebalance is requested.
+and shrinking even it out, but no node is moved for it.
 """
 
 from __future__ import annotations
@@ -41,6 +41,12 @@ _ODD = {
 }
 
 
+def is_control(spec: ClusterSpec, group: str) -> bool:
+    """Return whether a group is a control group, which other groups join."""
+    declared = spec.group(group)
+    return declared is not None and declared.role == CONTROL
+
+
 def plan_group(
     wanted: DesiredGroup,
     nodes: Iterable[Node],
@@ -48,7 +54,6 @@ def plan_group(
     victims: Mapping[str, str] = _NOBODY,
     replace: Mapping[str, str] = _NOBODY,
     upgrade: bool = False,
-    rebalance: bool = False,
 ) -> GroupPlan:
     """Return the changes to a group; empty once all of them are done.
 
@@ -59,7 +64,6 @@ def plan_group(
     :param victims: ids of nodes that are removed in any case, and why.
     :param replace: ids of nodes that are to be replaced one by one, and why.
     :param upgrade: also replace the nodes that were built from an older spec.
-    :param rebalance: move nodes to make the spread even.
     :raises ClusterNotFound: the group has no node with one of the ids.
     :raises InvalidCluster: the counts of the shape do not add up.
     """
@@ -67,7 +71,7 @@ def plan_group(
     live = [node for node in there if not going(node)]
     staying = [node for node in live if node.id not in victims]
     stale = _stale(wanted, staying, replace, upgrade)
-    layout = Layout(wanted, staying, stale, rebalance=rebalance)
+    layout = Layout(wanted, staying, stale)
     surplus = layout.surplus(staying)
     gone = {node.id for node in surplus}
     kept = [node for node in staying if node.id not in gone]
@@ -115,7 +119,6 @@ def plan_cluster(
     victims: Mapping[str, str] = _NOBODY,
     replace: Mapping[str, str] = _NOBODY,
     upgrade: Collection[str] = (),
-    rebalance: Collection[str] = (),
 ) -> ClusterPlan:
     """Return the changes to a cluster; with no desired groups, its deletion.
 
@@ -124,7 +127,6 @@ def plan_cluster(
     :param exists: True if the shared resources have been created.
     :param former: the spec from which the roles of dropped groups are read.
     :param upgrade: names of groups in which outdated nodes are replaced.
-    :param rebalance: names of groups that are to be spread evenly.
     :raises ClusterNotFound: the cluster has no node with one of the ids.
     :raises InvalidCluster: the counts of a shape do not add up.
     """
@@ -143,7 +145,6 @@ def plan_cluster(
                 victims=_among(members, victims),
                 replace=_among(members, replace),
                 upgrade=name in upgrade,
-                rebalance=name in rebalance,
             )
         )
     why = 'the group is no longer declared' if wanted else 'the cluster is deleted'
@@ -220,17 +221,18 @@ def _stale(
     wanted: DesiredGroup, nodes: Iterable[Node], replace: Mapping[str, str], upgrade: bool
 ) -> dict[str, str]:
     """Return the ids of nodes that are to be replaced in their places, and why."""
-    stale = {node.id: OUTDATED for node in nodes if upgrade and _outdated(wanted, node)}
+    stale = {node.id: OUTDATED for node in nodes if upgrade and outdated(node, wanted.made_with)}
     return stale | {node.id: replace[node.id] for node in nodes if node.id in replace}
 
 
-def _outdated(wanted: DesiredGroup, node: Node) -> bool:
+def outdated(node: Node, made_with: str) -> bool:
+    """Return whether a node was built from another spec than that of a digest."""
     # It is unknown what an adopted node was built from.
-    return bool(wanted.made_with and node.made_with) and node.made_with != wanted.made_with
+    return bool(made_with and node.made_with) and node.made_with != made_with
 
 
 def _odd(wanted: DesiredGroup, node: Node) -> str:
-    return _ODD.get(node.state, '') or (OUTDATED if _outdated(wanted, node) else '')
+    return _ODD.get(node.state, '') or (OUTDATED if outdated(node, wanted.made_with) else '')
 
 
 def _paired(

@@ -10,7 +10,7 @@ from typing import Any
 from kiln.clusters.models import Node, NodeState
 from kiln.clusters.spec import Place, ZoneRule
 from kiln.engine.plan.changes import DesiredGroup
-from kiln.engine.plan.counts import evenly, joint, place_order, table, zone_counts
+from kiln.engine.plan.counts import place_order, table, zone_counts
 from kiln.engine.plan.fitting import Counts, fitting
 from kiln.engine.plan.removal_order import RemovalOrder, excess
 
@@ -26,29 +26,16 @@ class Layout:
     """
 
     def __init__(
-        self,
-        wanted: DesiredGroup,
-        nodes: Sequence[Node],
-        stale: Mapping[str, str],
-        *,
-        rebalance: bool = False,
+        self, wanted: DesiredGroup, nodes: Iterable[Node], stale: Mapping[str, str]
     ) -> None:
         self._shape = shape = wanted.group.shape
         self._stale = stale
         self._ideal: Mapping[Place, int] = table(shape, wanted.zones, flavor=wanted.flavor)
         self._flavors = _marginal(self._ideal, 'flavor')
         self._zones: Counts = zone_counts(shape, wanted.zones)
-        rule = shape.zones.rule
-        self._binding = bool(shape.placements) or rule is ZoneRule.COUNTS
         if shape.placements:
             self._zones = _marginal(self._ideal, 'zone')
-        elif rebalance and rule in (ZoneRule.EVEN, ZoneRule.SPREAD):
-            self._binding = True
-            crowd = collections.Counter(node.place.zone for node in nodes)
-            # The remainder goes to the fullest zones, so that the fewest nodes move.
-            fullest = sorted(self._zones, key=lambda zone: -crowd[zone])
-            self._zones = evenly(shape.count, fullest)
-            self._ideal = joint(self._flavors, self._zones)
+        self._binding = bool(shape.placements) or shape.zones.rule is ZoneRule.COUNTS
         self._rooms = self._find_rooms(nodes)
         self._order = RemovalOrder(rules=wanted.group.deletion, zones=self._zones, stale=stale)
 

@@ -28,36 +28,34 @@ from kiln.exceptions import (
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 #: Seconds between two looks whether a node is ready, drained, or gone: at least, and at most.
-FIRST_LOOK_S = 0.2
-LOOK_S = 2.0
+FIRST_POLL_S = 0.2
+LONGEST_POLL_S = 2.0
 #: Looks at the nodes of one cluster in a second, at most.
-_LOOKS = 200
+_POLLS = 200
 
 
 class ActionKind(enum.StrEnum):
-    """Something that is done for one node, and has a result."""
+    """An action for one node, which has a result."""
 
     REST = 'rest'
-    #: It was never asked for, so it is gone as soon as that is written.
+    #: A machine was never requested, so the node is gone as soon as that is written.
     FORGET = 'forget'
     BUILD = 'build'
-    #: See whether a build that was sent has made something.
+    #: Search for the machine of a build that was sent.
     FIND = 'find'
     WATCH = 'watch'
     ASK_READY = 'ask_ready'
     DRAIN = 'drain'
-    #: Drain one that comes back.
+    #: Drain a node that comes back.
     RELIEVE = 'relieve'
     REBOOT = 'reboot'
     REBUILD = 'rebuild'
     DELETE = 'delete'
-    #: See what became of one of which the backend could not tell.
-    LOOK = 'look'
-    #: See a machine that is to become a node.
-    ADOPT = 'adopt'
+    #: Read the state of a machine that its backend could not report.
+    READ_STATE = 'look'
 
 
-#: What changes something in a backend: intended in writing before it is done.
+#: Actions that change something in a backend: the intent is written before they start.
 CHANGING = frozenset({ActionKind.BUILD, ActionKind.DELETE, ActionKind.REBOOT, ActionKind.REBUILD})
 
 _STAYING = {
@@ -65,13 +63,13 @@ _STAYING = {
     NodeState.BUILDING: ActionKind.BUILD,
     NodeState.BOOTING: ActionKind.WATCH,
     NodeState.JOINING: ActionKind.ASK_READY,
-    # Nobody resets it any more, so it comes back as it is.
+    # Its reset has ended, so it comes back as it is.
     NodeState.RESETTING: ActionKind.WATCH,
     NodeState.DRAINING: ActionKind.DRAIN,
     NodeState.DELETING: ActionKind.DELETE,
-    NodeState.UNKNOWN: ActionKind.LOOK,
+    NodeState.UNKNOWN: ActionKind.READ_STATE,
 }
-_DOOMED = {
+_LEAVING = {
     NodeState.PLANNED: ActionKind.FORGET,
     NodeState.BUILDING: ActionKind.FIND,
     NodeState.BOOTING: ActionKind.DELETE,
@@ -81,10 +79,10 @@ _DOOMED = {
     NodeState.RESETTING: ActionKind.DRAIN,
     NodeState.DRAINING: ActionKind.DRAIN,
     NodeState.DELETING: ActionKind.DELETE,
-    NodeState.UNKNOWN: ActionKind.LOOK,
+    NodeState.UNKNOWN: ActionKind.READ_STATE,
 }
 
-_BY_ID = frozenset({ActionKind.DELETE, ActionKind.LOOK})
+_BY_ID = frozenset({ActionKind.DELETE, ActionKind.READ_STATE})
 #: After these a machine can come back to work, or not.
 _RESETS = frozenset({ActionKind.REBOOT, ActionKind.REBUILD})
 #: What is done to a node that is there: to find no machine is a failure.
@@ -116,18 +114,18 @@ def next_action(
     if node.state is NodeState.FAILED and (node.doomed or elsewhere):
         # Without an id it was refused for certain: there is nothing to delete.
         return ActionKind.DELETE if node.compute_id else ActionKind.FORGET
-    act = (_DOOMED if node.doomed else _STAYING).get(node.state, ActionKind.REST)
+    kind = (_LEAVING if node.doomed else _STAYING).get(node.state, ActionKind.REST)
     # What has no id yet can only be found by its build key.
-    return ActionKind.FIND if act in _BY_ID and node.compute_id is None else act
+    return ActionKind.FIND if kind in _BY_ID and node.compute_id is None else kind
 
 
-def look_pause_s(waited_s: float, nodes: int) -> float:
+def poll_pause_s(waited_s: float, nodes: int) -> float:
     """Return how long to wait before the next look at one of so many nodes.
 
     A tenth of the time that it has taken so far: a quick node is seen soon, and a slow
     one is not polled all the time.
     """
-    return min(LOOK_S, max(FIRST_LOOK_S, waited_s / 10, nodes / _LOOKS))
+    return min(LONGEST_POLL_S, max(FIRST_POLL_S, waited_s / 10, nodes / _POLLS))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -146,7 +144,7 @@ def pause_s(tries: int, retry_after: float | None = None) -> float:
     return max(grown, retry_after or 0.0)
 
 
-def after_failure(act: ActionKind, node: Node, error: BaseException, tries: int) -> Verdict:
+def after_failure(kind: ActionKind, node: Node, error: BaseException, tries: int) -> Verdict:
     """Return what a failure of an act makes of a node.
 
     ``tries`` counts the failures in a row, this one included.
@@ -154,11 +152,11 @@ def after_failure(act: ActionKind, node: Node, error: BaseException, tries: int)
     cause = cause_of(error)
     again = Verdict(node.state, cause, pause_s(tries, getattr(error, 'retry_after', None)))
     failed = Verdict(NodeState.FAILED, cause, None)
-    if act is ActionKind.BUILD:
+    if kind is ActionKind.BUILD:
         return _after_build(error, again, failed)
-    if act in EXPECTING and isinstance(error, _ENDS):
+    if kind in EXPECTING and isinstance(error, _ENDS):
         return failed
-    if act in _RESETS:
+    if kind in _RESETS:
         return failed if _refused(error) else again
     # Whatever else is done only looks, or takes away: that is tried again until
     # the operation's deadline, since giving up would leave something behind.

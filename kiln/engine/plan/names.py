@@ -22,6 +22,12 @@ def build_key(node: Node) -> str:
     return f'{node.id}.{node.attempt}'
 
 
+def machine_id(node: Node) -> str:
+    """Return the id of the machine of a node that has one."""
+    assert node.compute_id is not None
+    return node.compute_id
+
+
 class Naming:
     """Generates ids and names; a seeded source of randomness makes them repeatable."""
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.values import Cap
 from kiln.clusters.exceptions import MissingCapability
-from kiln.clusters.models import Node, NodeState, OperationKind, StepState
+from kiln.clusters.models import Node, NodeState, OperationKind
 from kiln.clusters.spec import NodeGroupSpec
 from kiln.engine.plan.changes import going
 from kiln.engine.plan.lifecycle import ActionKind
@@ -99,7 +99,7 @@ def pace(group: NodeGroupSpec) -> str:
 def next_reset_round(
     group: NodeGroupSpec,
     nodes: Iterable[Node],
-    settled: Mapping[str, StepState],
+    settled: Collection[str],
     named: Collection[str] | None = None,
 ) -> ResetRound:
     """Return the next nodes to reset of a group, each of which is reset once.
@@ -110,7 +110,7 @@ def next_reset_round(
     that do not work go first, since that costs no capacity.
 
     :param nodes: all of the group.
-    :param settled: by id, how the reset of a node ended.
+    :param settled: ids of the nodes whose reset has ended.
     :param named: ids of the nodes to reset; None means all.
     """
     live = [node for node in nodes if not going(node)]

@@ -10,6 +10,7 @@ from kiln.cluster_drivers.values import Progress, StatusReport
 from kiln.clusters.models import Cluster, Operation, OperationKind
 from kiln.clusters.spec import ClusterSpec
 from kiln.engine.cluster.driver_worker import ASK_S, DriverWorker
+from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.context import Backends, Parts
 from kiln.hooks.hook import Hook, Plugin
 from kiln.hooks.registry import Hooks
@@ -112,7 +113,7 @@ class ForeignCase(unittest.TestCase):
             store=self.store, backends=Backends(lambda name: None, default='none'), drivers=None,
             clock=self.clock, run=self.launched.append, hooks=self.hooks,
         )  # fmt: skip
-        self.work = DriverWorker(parts, lease, self.driver, self.news.append)
+        self.work = DriverWorker(parts, HeldLease(parts, lease), self.driver, self.news.append)
 
     def turn(self, *answers):
         """Run a round, the work that it started, and take in the results."""

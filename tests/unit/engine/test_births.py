@@ -3,11 +3,12 @@
 import unittest
 
 from kiln.cluster_drivers.values import READY
-from kiln.clusters.models import Node
-from kiln.clusters.spec import Place
+from kiln.clusters.models import Cluster, Node
+from kiln.clusters.spec import ClusterSpec, Place
 from kiln.engine.nodes.node_table import NodeTable
 from kiln.engine.nodes.transaction import Transaction
-from tests.unit.engine.site import Plain, Site, group
+from kiln.testing.clock import VirtualClock
+from tests.unit.engine.site import PIN, Plain, Site, group
 
 
 class Curious(Plain):
@@ -39,6 +40,12 @@ class Shown(Site):
 
 
 class Births(unittest.TestCase):
+    def setUp(self):
+        self.clock = VirtualClock(epoch=200.0)
+        spec = ClusterSpec(name='web', groups=())
+        cluster = Cluster(id='c', name='web', spec=spec, generation=1, pin=PIN)
+        self.tx = Transaction(cluster, self.clock)
+
     def a_node(self, number, born):
         return Node(
             id=f'n-{number}', cluster_id='c', group='work', name=f'n{number}', place=Place(),
@@ -46,19 +53,19 @@ class Births(unittest.TestCase):
         )  # fmt: skip
 
     def test_a_new_node_is_the_youngest_even_after_the_clock_stepped_back(self):
-        table = NodeTable([self.a_node(1, 100.0)])
-        self.assertEqual(200.0, table.birth(200.0))
-        self.assertGreater(table.birth(50.0), 100.0)
-        tx = Transaction('c', None, now=50.0, moment=0.0)
-        table.add(tx, self.a_node(2, table.birth(50.0)))
-        self.assertGreater(table.birth(50.0), table.get('n-2').node.created_at)
+        table = NodeTable(self.tx, [self.a_node(1, 100.0)])
+        self.assertEqual(200.0, table.birth())
+        self.clock.step(-150.0)
+        self.tx.open()
+        self.assertGreater(table.birth(), 100.0)
+        table.add(self.a_node(2, table.birth()))
+        self.assertGreater(table.birth(), table.get('n-2').node.created_at)
 
     def test_the_nodes_are_one_tuple_until_one_changes(self):
-        table = NodeTable([self.a_node(1, 1.0), self.a_node(2, 2.0)])
+        table = NodeTable(self.tx, [self.a_node(1, 1.0), self.a_node(2, 2.0)])
         before = table.nodes()
         self.assertIs(before, table.nodes())
-        tx = Transaction('c', None, now=50.0, moment=0.0)
-        table.change(tx, table.get('n-1'), address='a')
+        table.change(table.get('n-1'), address='a')
         self.assertEqual(['a', None], [one.address for one in table.nodes()])
-        table.drop(tx, table.get('n-1'))
+        table.forget(table.get('n-1'))
         self.assertEqual(['n-2'], [one.id for one in table.nodes()])

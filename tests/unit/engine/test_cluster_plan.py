@@ -1,6 +1,5 @@
 """The plan of a whole cluster: its order, its lines, its plain data."""
 
-import dataclasses
 import json
 import unittest
 
@@ -10,7 +9,6 @@ from kiln.clusters.spec import ClusterSpec, Place
 from kiln.engine.plan.changes import Shared, placement_rows, where
 from kiln.engine.plan.diff import plan_cluster
 from tests.unit.engine.groups import (
-    SPREAD,
     changes,
     counted,
     new_group,
@@ -91,16 +89,6 @@ class Clusters(unittest.TestCase):
             upgrade={'a'},
         )
         self.assertEqual([(0, 1, 0), (0, 1, 0)], [changes(one) for one in plan.groups])
-
-    def test_rebalancing_is_requested_by_group(self):
-        nodes = [
-            dataclasses.replace(one, group=name)
-            for name in 'ab'
-            for one in nodes_in({('small', 'az1'): 2})
-        ]
-        groups = [group('a', 2, zones=SPREAD), group('b', 2, zones=SPREAD)]
-        plan = plan_cluster('k', groups, nodes, exists=True, rebalance={'b'})
-        self.assertEqual([(0, 0, 0), (0, 1, 0)], [changes(one) for one in plan.groups])
 
     def test_an_id_that_no_group_has_is_refused(self):
         with self.assertRaisesRegex(ClusterNotFound, 'Cluster k has no node a, b'):

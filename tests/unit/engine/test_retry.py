@@ -3,8 +3,8 @@
 from kiln.clusters.models import OperationKind, OperationState
 from kiln.hooks.points import Point
 from kiln.hooks.replies import Answer
-from tests.unit.engine.cluster.test_hook_gate import HookSite
-from tests.unit.engine.cluster.test_resets import ResetSite, Watched
+from tests.unit.engine.cluster.test_reset import ResetSite, Watched
+from tests.unit.engine.nodes.test_hook_gate import HookSite
 from tests.unit.engine.site import WAIT_S, group
 
 

@@ -4,6 +4,7 @@ import dataclasses
 
 from kiln.clusters.exceptions import ClusterDriverUnknown, LeaseLost
 from kiln.clusters.models import NodeState, OperationKind, OperationState, Step
+from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.node_worker import NodeWorker
 from kiln.engine.conductor import Conductor
 from kiln.engine.work_sources.base import WorkSource
@@ -185,12 +186,13 @@ class Launching(Site):
         self.conductor.close()
         self.cluster, _ = self.create(group(4))
         self.lease = self.store.leases.claim(self.cluster.id, 'me', 60)
-        self.work = NodeWorker(self.parts, self.lease, self.driver, lambda news: None)
+        self.held = HeldLease(self.parts, self.lease)
+        self.work = NodeWorker(self.parts, self.held, self.driver, lambda result: None)
 
     def test_a_process_that_slept_and_was_overtaken_starts_nothing_more(self):
         def sleep():
             take_over(self.store, self.cluster.id, 'another', 60)
-            self.work.sure_until = 0.0
+            self.held.sure_until = 0.0
 
         self.driver.sleep = sleep
         with self.assertRaises(LeaseLost):
@@ -202,7 +204,7 @@ class Launching(Site):
         self.assertEqual({NodeState.BUILDING: 4}, self.states(self.cluster))
 
     def test_a_process_that_slept_and_was_not_overtaken_continues(self):
-        self.driver.sleep = lambda: setattr(self.work, 'sure_until', 0.0)
+        self.driver.sleep = lambda: setattr(self.held, 'sure_until', 0.0)
         self.work.run_round([])
         self.until(lambda: len(self.machines()) == 4)
         renewed = self.store.leases.get(self.cluster.id)

@@ -1,43 +1,37 @@
 """Strays are deleted only while the lease is held and the cluster is being deleted."""
 
-import unittest
+import dataclasses
+import math
 
-from kiln.clusters.models import Operation, OperationKind
-from kiln.compute.facade import Compute
-from kiln.compute_drivers.noop.cloud import NoopCloud
-from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.clusters.models import OperationKind
 from kiln.engine.cluster.deletion_proof import DeletionProof
-from kiln.engine.context import Backends
-from kiln.engine.nodes.transaction import Transaction
-from kiln.engine.results import ActionResult
-from tests.unit.engine.site import STACK
+from kiln.engine.nodes.cluster_state import ClusterState
+from tests.unit.engine.site import Site, group
 
 
-class Strays(unittest.TestCase):
+class Strays(Site):
     def setUp(self):
-        self.cloud = NoopCloud()
-        self.backends = Backends(
-            lambda name: Compute(NoopDriver(cloud=self.cloud), settings=STACK), default='noop'
-        )
-        self.addCleanup(self.backends.close)
-        self.stray = self.backends.get('noop').build(metadata={'cluster': 'c'}).result(120)
-        self.sweep = DeletionProof('c', self.backends, lambda news: None)
+        super().setUp()
+        cluster = self.created(group(0))
+        self.stray = self.parts.backends.get(None).build(name='stray').result(120)
+        self.state = ClusterState(self.parts, cluster.id, self.driver, lambda result: None)
+        self.proof = DeletionProof(self.state)
 
-    def learn(self, kind, **more):
-        operation = None
-        if kind is not None:
-            operation = Operation(id='op', cluster_id='c', kind=kind, **more)
-        tx = Transaction('c', operation, now=0.0, moment=0.0)
-        again = self.sweep.learn(ActionResult('c', value=(('noop', self.stray),)), tx)
-        return again, tx.launches
+    def found(self, kind, **more):
+        """Take in that a poll found the stray; return what is started after the commit."""
+        cluster = self.state.tx.cluster
+        operation = kind and dataclasses.replace(self.operation(cluster.id, kind), **more)
+        self.state.tx.load(cluster, operation)
+        self.proof.take((('noop', self.stray),), None)
+        return self.state.tx.launches
 
     def test_a_stray_is_deleted_after_the_commit_that_proves_the_lease(self):
-        again, launches = self.learn(OperationKind.DELETE)
-        self.assertTrue(again)
-        self.assertEqual(1, self.cloud.count())
+        (launch,) = self.found(OperationKind.DELETE)
+        self.assertEqual([self.stray], list(self.machines()))
         with self.assertLogs('kiln.engine.cluster.deletion_proof', 'WARNING'):
-            launches[0]()
-        self.assertEqual(1, len(launches))
+            launch()
+        self.until(lambda: not self.machines())
+        self.assertLess(self.state.tx.monotonic, self.state.nodes.next_at, 'and polled for again')
 
     def test_strays_of_a_cancelled_deletion_stay(self):
         for kind, more in (
@@ -46,4 +40,5 @@ class Strays(unittest.TestCase):
             (OperationKind.DELETE, {'cancelled': True}),
         ):
             with self.subTest(kind, **more):
-                self.assertEqual((False, []), self.learn(kind, **more))
+                self.assertEqual([], self.found(kind, **more))
+                self.assertEqual(math.inf, self.state.nodes.next_at)

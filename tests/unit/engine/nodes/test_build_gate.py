@@ -2,7 +2,7 @@
 
 import unittest
 
-from kiln.engine.nodes.build_gate import BuildGate
+from kiln.engine.nodes.build import BuildGate
 
 
 class GateTest(unittest.TestCase):

@@ -7,15 +7,15 @@ from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Node, NodeState
 from kiln.clusters.spec import Place
 from kiln.engine.plan.lifecycle import (
-    FIRST_LOOK_S,
+    FIRST_POLL_S,
     LONGEST_PAUSE_S,
-    LOOK_S,
+    LONGEST_POLL_S,
     ActionKind,
     after_failure,
     cause_of,
-    look_pause_s,
     next_action,
     pause_s,
+    poll_pause_s,
 )
 from kiln.exceptions import (
     AmphoraBuildError,
@@ -52,7 +52,7 @@ class NextAct(unittest.TestCase):
                 NodeState.READY: ActionKind.REST, NodeState.UNHEALTHY: ActionKind.REST,
                 NodeState.DRAINING: ActionKind.DRAIN, NodeState.DELETING: ActionKind.DELETE,
                 NodeState.RESETTING: ActionKind.WATCH, NodeState.GONE: ActionKind.REST,
-                NodeState.FAILED: ActionKind.REST, NodeState.UNKNOWN: ActionKind.LOOK,
+                NodeState.FAILED: ActionKind.REST, NodeState.UNKNOWN: ActionKind.READ_STATE,
             },
             acts,
         )  # fmt: skip
@@ -76,7 +76,7 @@ class NextAct(unittest.TestCase):
             self.assertIs(ActionKind.FIND, next_action(node(state, compute_id=None)))
 
     def test_a_machine_of_unknown_state_is_not_deleted(self):
-        self.assertIs(ActionKind.LOOK, next_action(node(NodeState.UNKNOWN, doomed='asked')))
+        self.assertIs(ActionKind.READ_STATE, next_action(node(NodeState.UNKNOWN, doomed='asked')))
 
     def test_a_resetting_node_follows_its_operation_unless_it_is_to_be_removed(self):
         out = NodeState.RESETTING
@@ -157,7 +157,7 @@ class AfterFailure(unittest.TestCase):
 
     def test_removal_is_never_given_up(self):
         for act, error in itertools.product(
-            (ActionKind.DELETE, ActionKind.FIND, ActionKind.DRAIN, ActionKind.LOOK),
+            (ActionKind.DELETE, ActionKind.FIND, ActionKind.DRAIN, ActionKind.READ_STATE),
             (ServiceTimeout('x'), ValueError('y')),
         ):
             self.assertIsNotNone(self.after(act, error, NodeState.DELETING, 1000).again_s)
@@ -195,12 +195,12 @@ class Causes(unittest.TestCase):
 
 class Looks(unittest.TestCase):
     def test_a_poll_is_late_by_a_tenth_of_the_wait_up_to_a_limit(self):
-        pauses = [look_pause_s(waited_s, 6) for waited_s in (0, 1, 5, 20, 3600)]
-        self.assertEqual([FIRST_LOOK_S, FIRST_LOOK_S, 0.5, LOOK_S, LOOK_S], pauses)
+        pauses = [poll_pause_s(waited_s, 6) for waited_s in (0, 1, 5, 20, 3600)]
+        self.assertEqual([FIRST_POLL_S, FIRST_POLL_S, 0.5, LONGEST_POLL_S, LONGEST_POLL_S], pauses)
 
     def test_a_clock_that_steps_back_causes_no_busy_loop(self):
-        self.assertEqual(FIRST_LOOK_S, look_pause_s(-3600, 6))
+        self.assertEqual(FIRST_POLL_S, poll_pause_s(-3600, 6))
 
     def test_many_nodes_are_polled_less_often(self):
-        self.assertEqual(0.5, look_pause_s(0, 100))
-        self.assertEqual(LOOK_S, look_pause_s(0, 1000))
+        self.assertEqual(0.5, poll_pause_s(0, 100))
+        self.assertEqual(LONGEST_POLL_S, poll_pause_s(0, 1000))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiln.cluster_drivers.values import Cap
-from kiln.clusters.models import NodeState, OperationKind, StepState
+from kiln.clusters.models import NodeState, OperationKind
 from kiln.clusters.spec import Portion, Strategy
 from kiln.engine.plan.reset_rounds import next_reset_round, pace, refusal
 from kiln.models import Ability, Capabilities, Limits
@@ -30,11 +30,11 @@ def other(one, state, **more):
 
 class Rounds(unittest.TestCase):
     def begun(self, group, nodes, settled=(), named=None):
-        return next_reset_round(group, nodes, dict.fromkeys(settled, StepState.DONE), named).begins
+        return next_reset_round(group, nodes, settled, named).begins
 
     def test_with_max_unavailable_zero_one_node_goes_and_the_hold_says_so(self):
         nodes = ready(3)
-        found = next_reset_round(group(3), nodes, {})
+        found = next_reset_round(group(3), nodes, ())
         self.assertEqual((nodes[0],), found.begins)
         self.assertEqual(tuple(nodes[1:]), found.waiting)
         self.assertIn('max_unavailable is 0, but one goes in any case', found.holds[0])
@@ -49,7 +49,7 @@ class Rounds(unittest.TestCase):
     def test_as_many_go_as_max_unavailable_and_batch_allow(self):
         self.assertEqual(3, len(self.begun(group(5, 3), ready(5))))
         self.assertEqual(2, len(self.begun(group(5, 3, batch=2), ready(5))))
-        found = next_reset_round(group(5, 3, batch=2), ready(5), {})
+        found = next_reset_round(group(5, 3, batch=2), ready(5), ())
         self.assertEqual(('2 nodes are out of work, and batch is 2',), found.holds)
 
     def test_nodes_already_out_of_work_count(self):
@@ -68,22 +68,22 @@ class Rounds(unittest.TestCase):
 
     def test_a_node_without_a_machine_cannot_be_reset_and_fails(self):
         dead = node(state=NodeState.FAILED)
-        self.assertEqual((dead,), next_reset_round(group(1), [dead], {}).failed)
+        self.assertEqual((dead,), next_reset_round(group(1), [dead], ()).failed)
 
     def test_nodes_being_built_or_unknown_are_waited_for(self):
         nodes = [node(state=state, name=state) for state in (NodeState.JOINING, NodeState.UNKNOWN)]
-        found = next_reset_round(group(2, 2), nodes, {})
+        found = next_reset_round(group(2, 2), nodes, ())
         self.assertEqual(((), tuple(nodes)), (found.begins, found.waiting))
         self.assertEqual(('joining is joining', 'unknown is unknown'), found.holds)
 
     def test_nodes_being_removed_are_left_alone(self):
         nodes = [other(one, NodeState.READY, doomed='asked for') for one in ready(2)]
-        found = next_reset_round(group(0, 2), nodes, {})
+        found = next_reset_round(group(0, 2), nodes, ())
         self.assertEqual(((), (), ()), (found.begins, found.waiting, found.under_way))
 
     def test_a_node_taken_out_by_an_earlier_operation_is_brought_back(self):
         out = node(state=NodeState.RESETTING, compute_id='m')
-        self.assertEqual((out,), next_reset_round(group(1), [out], {}).under_way)
+        self.assertEqual((out,), next_reset_round(group(1), [out], ()).under_way)
 
     @UNTIMED
     @given(st.data())
@@ -93,7 +93,7 @@ class Rounds(unittest.TestCase):
         allowed = max(1, one.strategy.max_unavailable.amount)
         nodes = {each.id: each for each in ready(count)}
         named = data.draw(st.none() | st.sets(st.sampled_from(sorted(nodes)), min_size=1))
-        settled, sent = {}, []
+        settled, sent = set(), []
         # Each round knows only what is written, as after a crash.
         while True:
             found = next_reset_round(one, nodes.values(), settled, named)
@@ -111,7 +111,7 @@ class Rounds(unittest.TestCase):
             fails = data.draw(st.integers(0, 9)) == 0
             resetting = each.state is NodeState.RESETTING
             if resetting:
-                settled[each.id] = StepState.FAILED if fails else StepState.DONE
+                settled.add(each.id)
             well = NodeState.JOINING if resetting else NodeState.READY
             nodes[each.id] = other(each, NodeState.FAILED if fails else well)
         failed = [each for each in nodes.values() if each.state is NodeState.FAILED]

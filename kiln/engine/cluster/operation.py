@@ -1,0 +1,73 @@
+"""One operation on a cluster whose nodes kiln builds; each kind has a module of its own."""
+
+from __future__ import annotations
+
+import abc
+
+from kiln.clusters.models import Cause, OperationState
+from kiln.engine.cluster.reasons import why_late, why_waiting
+from kiln.engine.health.machine_check import MachineCheck
+from kiln.engine.nodes.node_cluster_state import NodeClusterState
+from kiln.engine.nodes.node_table import Member
+from kiln.engine.plan import lifecycle
+from kiln.engine.plan.lifecycle import ActionKind
+
+
+class NodeOperation(abc.ABC):
+    """What one kind of operation does in each round, from its begin to its end.
+
+    A round calls ``step``, begins the ``next_action`` of each node that is due, and calls
+    ``finish``. Made again from the store after a crash.
+    """
+
+    def __init__(self, state: NodeClusterState, machines: MachineCheck) -> None:
+        self._state = state
+        self._tx, self._nodes = state.tx, state.nodes
+        self._machines = machines
+        #: Why nodes wait, for people.
+        self._holds: tuple[str, ...] = ()
+
+    @property
+    def busy(self) -> bool:
+        """True if something was started, not for a single node, that will report a result."""
+        return False
+
+    def refusal(self) -> Cause | None:
+        """Return why the operation cannot begin; None if it can."""
+        return None
+
+    @abc.abstractmethod
+    def step(self) -> bool:
+        """Decide what is next for the cluster; return whether actions of nodes can begin."""
+
+    def next_action(self, member: Member) -> ActionKind:
+        """Return the next action of a node that is due."""
+        return self._next_action(member)
+
+    @abc.abstractmethod
+    def finish(self) -> None:
+        """End the operation if its work is done; else record why it waits."""
+
+    def miss(self) -> None:
+        """End the operation, which is not done by its deadline."""
+        self._tx.end(OperationState.FAILED, self._late())
+
+    # ---- for all kinds ---------------------------------------------------------------
+
+    def _next_action(
+        self, member: Member, reset: ActionKind | None = None, *, forced: bool = False
+    ) -> ActionKind:
+        elsewhere = self._state.desired.moves_elsewhere(member.node)
+        return lifecycle.next_action(member.node, elsewhere=elsewhere, reset=reset, forced=forced)
+
+    def _wait(self) -> None:
+        """Record why nothing is under way."""
+        self._tx.wait_for(None if self._nodes.busy else why_waiting(self._nodes, self._holds))
+
+    def _late(self, undone: Cause | None = None) -> Cause:
+        late = len(list(self._nodes.restless()))
+        return why_late(
+            self._tx.under_way, self._tx.cluster.name,
+            f'{late} of {len(self._nodes)} nodes are not what they are to be',
+            because=why_waiting(self._nodes, self._holds), undone=undone,
+        )  # fmt: skip
