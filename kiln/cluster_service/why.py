@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from kiln.cluster_service.views import ClusterView
-from kiln.clusters.models import Cause, Node, NodeState, Operation, OperationState
+from kiln.clusters.models import Cause, ConditionKind, Node, NodeState, Operation, OperationState
 from kiln.engine.plan.changes import named
+from kiln.engine.plan.conditions import conditions
 from kiln.engine.plan.lifecycle import LONGEST_PAUSE_S
-from kiln.engine.plan.repair import held_back
 from kiln.exceptions import redact
 
 _STARTING = frozenset(
@@ -83,8 +83,7 @@ def _of_cluster(view: ClusterView, now: float, worker: str | None) -> Reason:
     cause = None
     if operation is not None:
         said = f'{said}; {_described(operation, now)}'
-        held = held_back(view.cluster, view.nodes or (), now) if operation.state.ended else None
-        cause = operation.cause or held
+        cause = operation.cause or _blocked(view, now)
     next_, do = _cluster_next(view, now, worker)
     return Reason(about=view.cluster.name, said=said, cause=cause, next=next_, do=_do(cause, *do))
 
@@ -95,6 +94,13 @@ def _of_driver(view: ClusterView, trouble: Cause) -> Reason:
         said='not as it should be', cause=trouble, do=_do(trouble),
         next='tends it at intervals, and reports when it is healthy',
     )  # fmt: skip
+
+
+def _blocked(view: ClusterView, now: float) -> Cause | None:
+    """Return why dead nodes of a cluster are not replaced, if so: the brake."""
+    found = conditions(view.cluster, view.nodes or (), view.operation, now)
+    blocked = (one.cause for one in found if one.kind is ConditionKind.BLOCKED)
+    return next((one for one in blocked if one and one.code != 'nobody_works'), None)
 
 
 def _described(operation: Operation, now: float) -> str:

@@ -221,18 +221,17 @@ def _stale(
     wanted: DesiredGroup, nodes: Iterable[Node], replace: Mapping[str, str], upgrade: bool
 ) -> dict[str, str]:
     """Return the ids of nodes that are to be replaced in their places, and why."""
-    stale = {node.id: OUTDATED for node in nodes if upgrade and outdated(node, wanted.made_with)}
+    stale = {node.id: OUTDATED for node in nodes if upgrade and _outdated(wanted, node)}
     return stale | {node.id: replace[node.id] for node in nodes if node.id in replace}
 
 
-def outdated(node: Node, made_with: str) -> bool:
-    """Return whether a node was built from another spec than that of a digest."""
+def _outdated(wanted: DesiredGroup, node: Node) -> bool:
     # It is unknown what an adopted node was built from.
-    return bool(made_with and node.made_with) and node.made_with != made_with
+    return bool(wanted.made_with and node.made_with) and node.made_with != wanted.made_with
 
 
 def _odd(wanted: DesiredGroup, node: Node) -> str:
-    return _ODD.get(node.state, '') or (OUTDATED if outdated(node, wanted.made_with) else '')
+    return _ODD.get(node.state, '') or (OUTDATED if _outdated(wanted, node) else '')
 
 
 def _paired(

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from kiln.clusters.models import Cause, Cluster, Node, NodeState
+from kiln.clusters.models import Node, NodeState
 from kiln.clusters.spec import Health, NodeGroupSpec
 from kiln.engine.plan.changes import going
 from kiln.engine.plan.lifecycle import pause_s
@@ -66,19 +66,6 @@ def remediate(
         victims=MappingProxyType({node.id: given_up[node.id] for node in taken}),
         hold=hold if left else '',
     )
-
-
-def held_back(cluster: Cluster, nodes: Sequence[Node], now: float) -> Cause | None:
-    """Return why dead nodes of a cluster without an operation are not replaced, if so."""
-    holds = []
-    for group in cluster.spec.groups:
-        found = remediate(group, [node for node in nodes if node.group == group.name], now)
-        if found.hold and not found.victims:
-            holds.append(f'{group.name}: {found.hold}')
-    if not holds:
-        return None
-    hint = 'Find out why so many are down. Replace them by name, or raise max_unhealthy.'
-    return Cause(code='held', message=f'{"; ".join(holds)}.', hint=hint)
 
 
 def _why(node: Node, health: Health, now: float) -> str:

@@ -5,12 +5,11 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiln.clusters.models import Cause, Cluster, NodeState
-from kiln.clusters.spec import ClusterSpec, Health, Portion
+from kiln.clusters.models import Cause, NodeState
+from kiln.clusters.spec import Health, Portion
 from kiln.engine.plan.diff import plan_group
-from kiln.engine.plan.repair import Setback, held_back, remediate
+from kiln.engine.plan.repair import Setback, remediate
 from tests.unit.engine.groups import UNTIMED, node, wanted
-from tests.unit.engine.site import PIN
 
 NOW = 10_000.0
 SICK = {'state': NodeState.UNHEALTHY, 'since': NOW - 300.0}
@@ -150,20 +149,3 @@ class Brake(unittest.TestCase):
             set(found.victims)
             & {each.id for each in nodes if each.state in (NodeState.UNKNOWN, NodeState.READY)}
         )
-
-
-class HeldBack(unittest.TestCase):
-    def held(self, *states):
-        spec = ClusterSpec(name='web', groups=(wanted(3).group,))
-        cluster = Cluster(id='c', name='web', spec=spec, generation=1, pin=PIN)
-        return held_back(cluster, [node(state=one, since=NOW - 400) for one in states], NOW)
-
-    def test_dead_nodes_held_by_the_brake_are_reported_by_group(self):
-        found = self.held(NodeState.READY, NodeState.UNHEALTHY, NodeState.FAILED)
-        self.assertIn('work: the brake holds', found.message)
-
-    def test_a_dead_node_that_will_be_replaced_is_not_held_back(self):
-        self.assertIsNone(self.held(*[NodeState.READY] * 2, NodeState.FAILED))
-
-    def test_nodes_being_removed_or_gone_are_not_held_back(self):
-        self.assertIsNone(self.held(*[NodeState.DELETING] * 2, NodeState.GONE))
