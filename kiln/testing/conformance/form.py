@@ -15,7 +15,7 @@ from kiln.compute_drivers.authoring.bench import Bench, bench_of
 from kiln.compute_drivers.base import CONTRACT_VERSION, AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ComputeHooks
-from kiln.exceptions import DriverLoadError
+from kiln.exceptions import DriverLoadError, KilnError
 from kiln.testing.conformance.wording import error_in_words, in_words
 from kiln.testing.report import failure
 
@@ -45,9 +45,10 @@ def open_checked(
         raise
     # A wrong driver can raise anything.
     except Exception as exc:
-        raise WrongForm(
-            opens, 'make_driver() opens the driver', error_in_words(exc), AmphoraComputeDriver
-        ) from exc
+        # An error of kiln says itself what is wrong, and where.
+        seen = in_words(exc) if isinstance(exc, KilnError) else error_in_words(exc)
+        expected = 'make_driver() opens the driver'
+        raise WrongForm(opens, expected, seen, AmphoraComputeDriver) from exc
     try:
         check_form(type(driver))
         return driver, bench_of(driver)

@@ -146,7 +146,7 @@ def _of_wrong_form(
     if progress is not None:
         for result in results:
             progress(result)
-    return ConformanceReport(driver='driver', results=tuple(results))
+    return ConformanceReport(driver='the driver', results=tuple(results))
 
 
 def behaviours(select: Iterable[str] | None = None) -> Iterator[Behaviour]:

@@ -7,15 +7,17 @@ import enum
 import itertools
 import sys
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import kiln
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.models import Amphora, ComputeStatus
 
 #: Maximum characters of a value, such as a long list.
 _MOST = 300
+_KILN = Path(kiln.__file__).parent
 
 
 def in_words(seen: object) -> str:
@@ -95,9 +97,16 @@ def around(text: str, part: str) -> str:
 
 
 def error_in_words(error: BaseException, driver: object = None) -> str:
-    """Return an error, and the line that raised it: of the driver's package, if it is known."""
+    """Return an error, and the line of the driver's package that raised it.
+
+    The package is unknown if the driver cannot be opened; then it is any but kiln.
+    """
+    if driver is not None:
+        folders = _folders_of(driver)
+        line = _raised_at(error, lambda path: any(map(path.is_relative_to, folders)))
+    else:
+        line = _raised_at(error, lambda path: not path.is_relative_to(_KILN))
     words = in_words(error)
-    line = _raised_at(error, {Path('/')} if driver is None else _folders_of(driver))
     return f'{words.rstrip(".")}, raised at {line}' if line else words
 
 
@@ -111,8 +120,8 @@ def _folders_of(driver: Any) -> set[Path]:
     return {Path(file).parent for file in files if file is not None}
 
 
-def _raised_at(error: BaseException, folders: Iterable[Path]) -> str:
-    """Return the innermost line of some folders in the tracebacks of an error and its causes."""
+def _raised_at(error: BaseException, wanted: Callable[[Path], bool]) -> str:
+    """Return the innermost line of a wanted file in the tracebacks of an error and its causes."""
     chain = [error]
     while (cause := chain[-1].__cause__) is not None and cause not in chain:
         chain.append(cause)
@@ -120,7 +129,7 @@ def _raised_at(error: BaseException, folders: Iterable[Path]) -> str:
         reversed(traceback.extract_tb(one.__traceback__)) for one in reversed(chain)
     ):
         path = Path(frame.filename)
-        if any(map(path.is_relative_to, folders)):
+        if wanted(path):
             return f'{path.parent.name}/{path.name}, line {frame.lineno}, in {frame.name}()'
     return ''
 
