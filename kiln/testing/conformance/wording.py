@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
 import itertools
 import sys
 import traceback
@@ -11,13 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import kiln
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.models import Amphora, ComputeStatus
 
 #: Maximum characters of a value, such as a long list.
 _MOST = 300
-_KILN = Path(kiln.__file__).parent
+_KILN = Path(inspect.getfile(AmphoraComputeDriver)).parents[1]
 
 
 def in_words(seen: object) -> str:

@@ -3,8 +3,9 @@
 import io
 import re
 import unittest
+from pathlib import Path
 
-from kiln.compute_drivers.authoring.bench import Bench
+from kiln.compute_drivers.authoring.bench import Bench, Faults
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.noop.bench import NoopBench
 from kiln.compute_drivers.noop.cloud import NoopCloud
@@ -16,6 +17,9 @@ from kiln.testing.conformance import BehaviourOutcome, ComputeDriverConformance,
 from kiln.testing.conformance.suite import behaviours
 from kiln.testing.minimal import MinimalDriver
 
+ROOT = Path(__file__).parents[3]
+GUIDE = ROOT / 'doc/source/contributor/writing-a-driver.rst'
+TEMPLATE = ROOT / 'kiln/cli/driver/scaffold/templates/compute/MODULE/bench.py.tmpl'
 KIT = [name for _, _, name in behaviours()]
 OPENS = 'test_the_driver_opens_with_its_bench'
 #: The one shape of a failure.
@@ -258,3 +262,18 @@ class FailureTest(unittest.TestCase):
 class PatientBench(Bench):
     timeout_s = 90.0
     soon_s = 15.0
+
+
+class GuideTest(unittest.TestCase):
+    def test_it_has_all_that_a_bench_can_say(self):
+        guide = GUIDE.read_text()
+        for name in (*vars(Bench), *vars(Faults)):
+            if not name.startswith('_'):
+                self.assertIn(f'``{name}', guide)
+
+    def test_it_has_the_seconds_of_a_bench(self):
+        words = ' '.join(GUIDE.read_text().split())
+        self.assertIn(f'{Bench.timeout_s:g} if the bench does not set it', words)
+        self.assertIn(f'{Bench.soon_s:g} if the bench does not set it', words)
+        self.assertIn(f'timeout_s = {10:.1f}', TEMPLATE.read_text())
+        self.assertIn('10 as generated', words)
