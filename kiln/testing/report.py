@@ -12,7 +12,7 @@ from typing import Any
 def failure(expected: str, seen: str, read: Iterable[object] = ()) -> str:
     """Return the text of a failure: what was expected, what was seen, what to read.
 
-    ``read`` has the methods and classes of the contract that make the promise.
+    ``read`` has the methods, classes and modules of the contract that make the promise.
     """
     places = ', '.join(dict.fromkeys(map(_place, read)))
     lines = (('Expected', expected), ('Seen instead', seen), ('Read', places))
@@ -20,8 +20,9 @@ def failure(expected: str, seen: str, read: Iterable[object] = ()) -> str:
 
 
 def _place(promise: Any) -> str:
-    # A property is known by its function.
-    name: str = getattr(promise, 'fget', promise).__qualname__
+    # A property is known by its function; a module has no other name than its own.
+    named = getattr(promise, 'fget', promise)
+    name: str = getattr(named, '__qualname__', named.__name__)
     return name
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from kiln.compute_drivers.hooks import ComputeHooks
+from kiln.compute_drivers import hooks
 from kiln.models import Ability
 from kiln.testing.conformance.fixture import ConformanceFixture, needs
 
@@ -17,7 +17,7 @@ T = TypeVar('T')
 _THREADS = 8
 
 
-class Threads(ConformanceFixture, contract=(ComputeHooks,)):
+class Threads(ConformanceFixture, contract=(hooks,)):
     """Threads and time."""
 
     def test_many_threads_with_one_key_build_one_instance(self) -> None:
