@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from kiln.compute_drivers.authoring.bench import Bench
@@ -9,9 +10,14 @@ from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Action, Fault
 
+#: Seconds for what takes the simulated cloud no time, on a busy machine.
+_MARGIN_S = 10.0
+#: A test can simulate a cloud that never finishes.
+_MOST_S = 600.0
+
 
 class NoopBench(Bench):
-    """Scripts the faults of one cloud, and names ports and networks that it has."""
+    """Scripts the faults of one cloud, and has its ports, its networks and its times."""
 
     def __init__(self, driver: NoopDriver) -> None:
         super().__init__(driver)
@@ -20,6 +26,11 @@ class NoopBench(Bench):
         # A cloud without a list accepts any id.
         self.port_ids = ('port-1',) if offered.ports is None else tuple(offered.ports)
         self.network_ids = ('net-1',) if offered.networks is None else tuple(offered.networks)
+
+        # The longest course of a behaviour is a build, an act on it, and its end.
+        latencies = self._cloud.gate.latencies
+        longest_s = max(dataclasses.asdict(latencies).values()) * (1 + latencies.jitter)
+        self.timeout_s = min(_MARGIN_S + 3 * longest_s, _MOST_S)
 
     def refuse(self, call: Call) -> None:
         self._next(call, Action.REFUSE)

@@ -195,7 +195,7 @@ class ContradictsItself(Missing):
 
 
 @caught_by('test_no_secret_of_a_build_is_logged')
-class LogsWhatItBuilds(MinimalAnimal):
+class LogsWhatItBuilds(NoopAnimal):
     """Writes the whole request into the log."""
 
     def _build(self, request):
@@ -204,7 +204,7 @@ class LogsWhatItBuilds(MinimalAnimal):
 
 
 @caught_by('test_no_secret_of_a_build_is_shown_by_what_is_returned')
-class ShowsUserData(MinimalAnimal):
+class ShowsUserData(NoopAnimal):
     """Shows with an instance what it was started with."""
 
     def _build(self, request):
