@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import uuid
@@ -259,6 +260,15 @@ class Planning:
         return Desired(cluster, Context(), self._zones, templates)
 
     # ---- reading -----------------------------------------------------------------
+
+    def made_with(self, cluster: Cluster) -> Mapping[str, str]:
+        """Return the digest of the current spec by group; empty if only its driver knows."""
+        # Each change of the cluster names an error of its driver.
+        with contextlib.suppress(ClusterError):
+            if self._drivers.plans_nodes(cluster.pin):
+                desired = self._desired(cluster)
+                return {one.name: desired.made_with(one.name) for one in cluster.spec.groups}
+        return _NOBODY
 
     def _there(self, name: str) -> tuple[Cluster, tuple[Node, ...]]:
         cluster = self._store.clusters.get(name)

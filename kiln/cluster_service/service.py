@@ -15,6 +15,7 @@ from kiln.cluster_service.requests import Request
 from kiln.cluster_service.views import ClusterView
 from kiln.clusters.models import (
     Cluster,
+    Condition,
     Event,
     Node,
     NodeState,
@@ -23,6 +24,7 @@ from kiln.clusters.models import (
     Tombstone,
 )
 from kiln.db.store import Store
+from kiln.engine.plan.conditions import conditions
 
 _GONE: Mapping[NodeState, int] = MappingProxyType({})
 
@@ -215,6 +217,17 @@ class Clusters:
         )
         newest = self._store.operations.of(there.id, limit=1)
         return ClusterView.of(there, nodes, newest[0] if newest else None)
+
+    def conditions(self, view: ClusterView) -> tuple[Condition, ...]:
+        """Return the conditions of a cluster that :meth:`show` returned, each with its cause."""
+        return conditions(
+            view.cluster,
+            view.nodes or (),
+            view.operation,
+            self._clock.time(),
+            lease=self._store.leases.get(view.cluster.id),
+            made_with=self._planning.made_with(view.cluster),
+        )
 
     def worker(self, cluster: str) -> str | None:
         """Return the conductor that works on a cluster now; None without one.

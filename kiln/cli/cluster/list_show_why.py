@@ -25,17 +25,22 @@ class List(KilnLister):
 
 
 class Show(KilnShow):
-    """Show a cluster, its groups and its newest operation."""
+    """Show a cluster, its conditions, its groups and its newest operation."""
 
     arguments = (CLUSTER,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with self.app.open_site() as site:
-            shown = cluster_details(site.clusters.show(parsed_args.cluster))
+            view = site.clusters.show(parsed_args.cluster)
+            shown = cluster_details(view, site.clusters.conditions(view))
         if parsed_args.formatter == 'table':
             shown['driver'] = '{name} {version} ({origin})'.format(**shown['driver'])
             if shown['operation']:
                 shown['operation'] = '{kind} {state}'.format(**shown['operation'])
+            shown['conditions'] = '\n'.join(
+                ': '.join([one['kind'], *(cause['message'] for cause in one['cause'])])
+                for one in shown['conditions']
+            )
             shown['groups'] = '\n'.join(
                 f'{group["name"]}: {group["count"]} desired'
                 + ''.join(f', {count} {state}' for state, count in group['nodes'].items())

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 from kiln.cli.output.views import moment
 from kiln.cluster_service.views import ClusterView
-from kiln.clusters.models import Cause, Event, Holding, Node, NodeState, Operation, Tombstone
+from kiln.clusters.models import (
+    Cause,
+    Condition,
+    Event,
+    Holding,
+    Node,
+    NodeState,
+    Operation,
+    Tombstone,
+)
 from kiln.exceptions import redact
 
 
@@ -31,11 +41,14 @@ def cluster_fields(view: ClusterView) -> dict[str, Any]:
 BRIEF = ('name', 'state', 'ready', 'driver', 'operation', 'created_at')
 
 
-def cluster_details(view: ClusterView) -> dict[str, Any]:
+def cluster_details(view: ClusterView, conditions: Iterable[Condition]) -> dict[str, Any]:
     """Return all fields of a cluster that can be shown."""
     cluster = view.cluster
     return {
         **cluster_fields(view),
+        'conditions': [
+            {'kind': one.kind.value, 'cause': chain_fields(one.cause)} for one in conditions
+        ],
         'operation': operation_fields(view.operation, cluster.name) if view.operation else None,
         'driver': dataclasses.asdict(cluster.pin),
         'groups': [

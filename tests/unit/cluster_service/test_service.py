@@ -73,6 +73,10 @@ class Entering(SiteCase):
         self.assertEqual(('web', 'queued'), (view.cluster.name, view.state))
         self.assertEqual(self.operation, self.clusters.operation(self.operation.id))
 
+    def test_an_operation_that_nobody_works_on_blocks_its_cluster(self):
+        (condition,) = self.clusters.conditions(self.clusters.show('web'))
+        self.assertEqual(('blocked', 'nobody_works'), (condition.kind, condition.cause.code))
+
     def test_a_creation_has_the_timeout_of_the_cluster(self):
         allowed = self.operation.deadline_at - self.operation.created_at
         self.assertAlmostEqual(3600.0, allowed, delta=1.0)
@@ -166,6 +170,19 @@ class Life(ConductedCase):
         cluster_id = self.clusters.show('web').cluster.id
         kinds = [one.kind.value for one in self.site.store.operations.of(cluster_id)]
         self.assertEqual(['upgrade', 'replace', 'create'], kinds)
+
+    def test_nodes_of_an_older_spec_are_a_condition_of_their_cluster(self):
+        self.up()
+        self.assertEqual(['ready'], self.conditions())
+        newer = WEB.replace('debian-13', 'debian-14')
+        self.assertNotEqual(WEB, newer)
+        self.clusters.apply(self.clusters.plan(declared(newer)))
+        self.clusters.cancel('web')
+        self.ended(self.clusters.show('web').operation)
+        self.assertIn('drifted', self.conditions())
+
+    def conditions(self):
+        return [one.kind.value for one in self.clusters.conditions(self.clusters.show('web'))]
 
     def test_a_node_that_is_gone_can_still_be_shown(self):
         self.up()
@@ -293,6 +310,8 @@ class Drivers(SiteCase):
         other = self.open_site()
         with self.assertRaises(ClusterDriverUnknown):
             other.clusters.plan(Resize(cluster='web', group='front', count=3))
+        ready = [one.kind.value for one in other.clusters.conditions(other.clusters.show('web'))]
+        self.assertEqual(['ready'], ready)
         with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
             self.conduct(other, Delete(cluster='web'))
         self.assertIn('without its driver', logs.output[0])

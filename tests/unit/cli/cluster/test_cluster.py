@@ -26,6 +26,7 @@ class Looking(SiteShell):
         self.assertLessEqual(set(listed), set(shown))
         self.assertEqual([2, 3], [group['count'] for group in shown['groups']])
         self.assertEqual('succeeded', shown['operation']['state'])
+        self.assertEqual([{'kind': 'ready', 'cause': []}], shown['conditions'])
 
     def test_001_12_the_version_of_the_driver_is_in_list_and_show(self):
         self.assertRegex(self.ok('cluster', 'list'), r'nodes_v1 \d')
