@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ from kiln.clusters.models import NodeState
 from kiln.conf.db import default_url
 from kiln.conf.hooks import directory_of, file_of
 from kiln.exceptions import ConfigurationError
-from kiln.plugins.entry_points import entry_points
 from kiln.plugins.extras import importing
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def configured_hooks(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Hooks:
         found = load_hooks(
             directory=directory_of(options.directory),
             file=file_of(options.file),
-            entries=entry_points('kiln.hooks'),
+            entries=entry_points(group='kiln.hooks'),
         )
     return Hooks(found, max_calls=options.max_calls, clock=clock)
 
