@@ -9,7 +9,7 @@ from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.values import Progress, StatusReport
 from kiln.clusters.models import Cluster, Operation, OperationKind
 from kiln.clusters.spec import ClusterSpec
-from kiln.engine.cluster.driver_worker import ASK_S, DriverWorker
+from kiln.engine.cluster.driver_worker import POLL_S, DriverWorker
 from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.context import Backends, Parts
 from kiln.hooks.hook import Hook, Plugin
@@ -129,7 +129,7 @@ class ForeignCase(unittest.TestCase):
             self.work.run_round([self.news.pop(0)])
 
     def later(self, *answers):
-        self.clock.advance(ASK_S)
+        self.clock.advance(POLL_S)
         self.turn(*answers)
 
     def hook(self, point, *answers, **more):

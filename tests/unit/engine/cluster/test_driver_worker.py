@@ -5,7 +5,7 @@ import dataclasses
 from kiln.cluster_drivers.values import Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError, ClusterNotFound, LeaseLost
 from kiln.clusters.models import Event, OperationKind, OperationState
-from kiln.engine.cluster.driver_worker import ASK_S
+from kiln.engine.cluster.driver_worker import POLL_S
 from kiln.hooks.points import Point
 from kiln.hooks.replies import Answer
 from kiln.hooks.run import SKIP_EVENT
@@ -44,10 +44,10 @@ class Creating(ForeignCase):
 
     def test_it_is_not_polled_early(self):
         self.turn(BUSY)
-        self.clock.advance(ASK_S / 2)
+        self.clock.advance(POLL_S / 2)
         self.turn()
         self.assertEqual(['create'], self.calls())
-        self.assertAlmostEqual(ASK_S / 2, self.work.due - self.clock.monotonic())
+        self.assertAlmostEqual(POLL_S / 2, self.work.due - self.clock.monotonic())
 
     def test_a_failure_of_the_engine_keeps_its_reason(self):
         self.turn(StatusReport(progress=Progress.FAILED, reason='no valid host'))
