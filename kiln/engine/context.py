@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from kiln.clock import SYSTEM_CLOCK, Clock
@@ -146,9 +146,3 @@ class Parts:
     hooks: Hooks = dataclasses.field(default_factory=Hooks)
     #: Runs what can take a while: a driver's checks of a node.
     run: Callable[[Callable[[], None]], Any] = dataclasses.field(kw_only=True)
-
-
-#: In the metadata of a node's machine, for people who look at the backend.
-def labels(cluster_id: str, group: str) -> Mapping[str, str]:
-    """Return the labels of the machine of a node."""
-    return {'cluster': cluster_id, 'group': group}

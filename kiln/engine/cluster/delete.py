@@ -35,9 +35,7 @@ class Delete(Converge):
         return self._proof.busy
 
     def next_action(self, member: Member) -> ActionKind:
-        if self._gives_up(member):
-            return ActionKind.REST
-        return self._next_action(member, forced=self._forced)
+        return ActionKind.REST if self._gives_up(member) else super().next_action(member)
 
     def finish(self) -> None:
         only_abandoned = all(map(self._gives_up, self._nodes.members()))

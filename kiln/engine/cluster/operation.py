@@ -42,7 +42,12 @@ class NodeOperation(abc.ABC):
 
     def next_action(self, member: Member) -> ActionKind:
         """Return the next action of a node that is due."""
-        return self._next_action(member)
+        return lifecycle.next_action(
+            member.node,
+            elsewhere=self._state.desired.moves_elsewhere(member.node),
+            reset=self._reset_action(member),
+            forced=self._tx.under_way.forced,
+        )
 
     @abc.abstractmethod
     def finish(self) -> None:
@@ -54,11 +59,9 @@ class NodeOperation(abc.ABC):
 
     # ---- for all kinds ---------------------------------------------------------------
 
-    def _next_action(
-        self, member: Member, reset: ActionKind | None = None, *, forced: bool = False
-    ) -> ActionKind:
-        elsewhere = self._state.desired.moves_elsewhere(member.node)
-        return lifecycle.next_action(member.node, elsewhere=elsewhere, reset=reset, forced=forced)
+    def _reset_action(self, member: Member) -> ActionKind | None:
+        """Return the next action of a node that the operation resets."""
+        return None
 
     def _wait(self) -> None:
         """Record why nothing is under way."""

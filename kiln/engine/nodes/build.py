@@ -6,7 +6,6 @@ import collections
 from typing import Any
 
 from kiln.clusters.models import Node, NodeState
-from kiln.engine.context import labels
 from kiln.engine.nodes.action import NodeAction
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
 from kiln.engine.nodes.node_table import Member
@@ -67,7 +66,8 @@ class Build(NodeAction):
             name=node.name,
             build_key=build_key(node),
             availability_zone=place.zone,
-            metadata=labels(cluster.id, node.group),
+            # For people, and for the proof that a deleted cluster left no machine.
+            metadata={'cluster': cluster.id, 'group': node.group},
             # The engine finds it by its key, in this process or in the one that takes the
             # cluster over; and what that one has adopted must not be removed.
             discard=False,

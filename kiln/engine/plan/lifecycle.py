@@ -51,7 +51,7 @@ class ActionKind(enum.StrEnum):
     REBOOT = 'reboot'
     REBUILD = 'rebuild'
     DELETE = 'delete'
-    #: Read the state of a machine that its backend could not report.
+    #: Read the state of a machine that its backend could not report; events have this value.
     READ_STATE = 'look'
 
 

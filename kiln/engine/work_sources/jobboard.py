@@ -69,13 +69,13 @@ class JobboardSource(WorkSource):
         """Begin to claim jobs; ``wake`` is called after each new claim."""
         with self._changed:
             self._wake = wake
-            self._have_thread()
+            self._poll_soon()
 
     def offer(self, cluster_id: str) -> None:
         """Post a job, unless the cluster has one."""
         with self._changed:
             self._offered[cluster_id] = None
-            self._have_thread()
+            self._poll_soon()
 
     def take(self, besides: Collection[str] = ()) -> tuple[str, ...]:
         """Return what is claimed, and at intervals what a sweep finds.
@@ -85,7 +85,7 @@ class JobboardSource(WorkSource):
         with self._changed:
             self._unwanted = frozenset(besides)
             if not self._unwanted.isdisjoint(self._held):
-                self._have_thread()
+                self._poll_soon()
             claimed = tuple(one for one in self._held if one not in self._unwanted)
         now = self._clock.monotonic()
         if not self._away and now < self._sweep_at:
@@ -100,7 +100,7 @@ class JobboardSource(WorkSource):
         with self._changed:
             if cluster_id in self._held:
                 self._finished.add(cluster_id)
-                self._have_thread()
+                self._poll_soon()
 
     def close(self, wait_s: float = 5.0) -> None:
         """Release all claims, and disconnect from the board."""
@@ -111,12 +111,15 @@ class JobboardSource(WorkSource):
         if thread is not None:
             thread.join(wait_s)
 
-    def _have_thread(self) -> None:
-        self._poll_now = True
-        self._changed.notify_all()
-        if self._thread is None and not self._closed:
-            self._thread = threading.Thread(target=self._run, name='kiln-jobboard', daemon=True)
-            self._thread.start()
+    def _poll_soon(self) -> None:
+        with self._changed:
+            self._poll_now = True
+            self._changed.notify_all()
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(
+                    target=self._run, name='kiln-jobboard', daemon=True
+                )
+                self._thread.start()
 
     # ---- the thread --------------------------------------------------------------
 
@@ -244,11 +247,6 @@ class JobboardSource(WorkSource):
         if board is not None:
             with contextlib.suppress(BoardAway):
                 board.close()
-
-    def _poll_soon(self) -> None:
-        with self._changed:
-            self._poll_now = True
-            self._changed.notify_all()
 
     def _rest(self) -> None:
         pause_s = POLL_S
