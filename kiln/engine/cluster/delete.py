@@ -26,7 +26,6 @@ class Delete(Converge):
     def __init__(self, state: NodeClusterState, machines: MachineCheck) -> None:
         super().__init__(state, machines)
         self._proof = DeletionProof(state)
-        self._forced = self._tx.under_way.forced
         if self._forced:
             self._nodes.renew()
 

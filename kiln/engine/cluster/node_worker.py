@@ -36,8 +36,8 @@ _OPERATIONS: dict[OperationKind, type[NodeOperation]] = {
     OperationKind.REBUILD: Reset,
 }
 _ACTIONS: tuple[type[NodeAction], ...] = (
-    Build, Find, Watch, AskReady, Drain, Relieve, Reboot, Rebuild, DeleteMachine,
-    ReadState,
+    Build, Find, Watch, AskReady, ReadState,
+    Drain, Relieve, Reboot, Rebuild, DeleteMachine,
 )  # fmt: skip
 
 

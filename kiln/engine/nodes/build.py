@@ -50,11 +50,11 @@ class Build(NodeAction):
         if self._gate.enter(member.node.id):
             super().begin(member)
 
-    def start(self, node: Node) -> None:
+    def start(self, node: Node) -> Any:
         state, cluster = self._state, self._tx.cluster
         machine, place = state.desired.machine(node.group), state.desired.place(node)
         bootstrap = state.driver.bootstrap(state.context(), cluster, node)
-        operation = self._compute(node).build(
+        return self._compute(node).build(
             machine.server_type or AmphoraType.VM,
             place.flavor or machine.flavor,
             machine.image,
@@ -72,7 +72,6 @@ class Build(NodeAction):
             # cluster over; and what that one has adopted must not be removed.
             discard=False,
         )
-        self._report_when_done(node, operation)
 
     def take(self, node_id: str, value: Any, error: BaseException | None) -> None:
         if (waiting := self._gate.leave(node_id)) is not None:
@@ -103,8 +102,8 @@ class Find(NodeAction):
 
     kind = ActionKind.FIND
 
-    def start(self, node: Node) -> None:
-        self._report_when_done(node, self._compute(node).find_build(build_key(node)))
+    def start(self, node: Node) -> Any:
+        return self._compute(node).find_build(build_key(node))
 
     def result(self, member: Member, value: Amphora | None) -> None:
         if value is not None:

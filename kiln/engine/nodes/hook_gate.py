@@ -157,9 +157,9 @@ class HookGate:
             self._wake(key, run.wake_at)
         return run.standing
 
-    def may_begin(self) -> bool:
+    def may_begin(self, operation: Operation) -> bool:
         """Return whether the operation can begin; if not, record why, or end it."""
-        return self._lets_pass(self.check(before(self._tx.under_way.kind)))
+        return self._lets_pass(self.check(before(operation.kind)))
 
     def may_end(self) -> bool:
         """Return whether the operation, whose work is done, can end; as ``may_begin``."""
@@ -178,7 +178,7 @@ class HookGate:
     def control_plane(self) -> Standing:
         """Call the hooks of the first ready control node; nothing else waits for them."""
         point = Point.POST_CONTROL_PLANE
-        if self._tx.under_way.kind is not OperationKind.CREATE or point not in self._points:
+        if point not in self._points or self._tx.under_way.kind is not OperationKind.CREATE:
             return Standing.PASSED
         ready = any(
             node.state is NodeState.READY and is_control(self._tx.cluster.spec, node.group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from kiln.clusters.models import Node, NodeState
@@ -25,7 +26,7 @@ class Watch(NodeAction):
                 return
             try:
                 machine = self._compute(node).get_amphora(amphora_id=machine_id(node))
-                self._report_when_done(node, machine)
+                self._state.when_done(machine, functools.partial(self.take, node.id))
             except AmphoraComputeError as exc:
                 self._report(node, None, exc)
 
