@@ -37,8 +37,9 @@ class Delete(Converge):
         return ActionKind.REST if self._gives_up(member) else super().next_action(member)
 
     def finish(self) -> None:
-        only_abandoned = all(map(self._gives_up, self._nodes.members()))
-        if self._nodes.replan or self._nodes.busy or not only_abandoned:
+        at_rest = not self._nodes.replan and not self._nodes.busy
+        # Nodes that are left are abandoned.
+        if not at_rest or not all(map(self._gives_up, self._nodes.members())):
             self._wait()
         elif not self._proof.complete and not (self._forced and self._proof.failures >= TRIES):
             # A backend that does not answer for a node does not answer for the rest either.

@@ -81,7 +81,7 @@ class NodeAction(abc.ABC):
             operation = self.start(node)
         # Whatever goes wrong concerns the node, and must not end the round.
         except Exception as exc:
-            self._report(node, None, exc)
+            self._report_error(node, exc)
             return
         if operation is not None:
             self._state.when_done(operation, functools.partial(self.take, node.id))
@@ -91,8 +91,8 @@ class NodeAction(abc.ABC):
     def _compute(self, node: Node) -> Compute:
         return self._state.parts.backends.get(node.backend)
 
-    def _report(self, node: Node, value: object, error: BaseException | None) -> None:
-        self._state.call_soon(functools.partial(self.take, node.id, value, error))
+    def _report_error(self, node: Node, error: BaseException) -> None:
+        self._state.call_soon(functools.partial(self.take, node.id, None, error))
 
     def _report_call(self, node: Node, method: Callable[..., object]) -> None:
         """Call a method of the cluster driver on another thread, and report its result."""

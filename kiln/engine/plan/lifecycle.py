@@ -101,7 +101,7 @@ DURING = {
 def next_action(
     node: Node, *, elsewhere: bool = False, reset: ActionKind | None = None, forced: bool = False
 ) -> ActionKind:
-    """Return the next action of a node; REST if there is none.
+    """Return the next action of a node; REST without one.
 
     :param elsewhere: its build failed for lack of room, and is tried at another place.
     :param reset: the next action if it is RESETTING, and an operation resets it.
