@@ -128,35 +128,37 @@ class TakenOver(ForeignCase):
 
     def test_an_owner_that_lost_the_cluster_writes_nothing(self):
         self.work.run_round([])
-        before, told, launched = self.work, self.news, self.launched
+        before, results, launched = self.work, self.results, self.launched
         self.takeover()
         launched.pop()()
         with self.assertRaises(LeaseLost):
-            before.run_round(told)
+            before.run_round(results)
         self.assertIs(OperationState.RUNNING, self.state(self.created))
 
     def test_a_result_of_an_earlier_operation_is_ignored(self):
         self.work.run_round([])
         self.launched.pop()()
-        (late,) = self.news
-        self.store.operations.cancel(self.created.id)
-        self.takeover()
-        self.turn()
-        self.submit(OperationKind.REBOOT)
-        self.work.run_round([late])
-        self.assertFalse(self.work.idle)
+        rebooted = self.cancelled_for(OperationKind.REBOOT)
+        self.work.run_round(self.results)
+        self.assertFalse(self.state(rebooted).ended)
+        self.assertEqual(1, len(self.launched), 'the call of the reboot')
 
     def test_a_failure_of_an_earlier_operation_is_ignored(self):
         self.driver.answers.append(ClusterDriverError('Too late.'))
         self.work.run_round([])
         self.launched.pop()()
-        (late,) = self.news
-        self.store.operations.cancel(self.created.id)
-        self.takeover()
-        self.turn()
-        rebooted = self.submit(OperationKind.REBOOT)
-        self.work.run_round([late])
+        rebooted = self.cancelled_for(OperationKind.REBOOT)
+        self.work.run_round(self.results)
         self.assertFalse(self.state(rebooted).ended)
+        self.assertEqual(1, len(self.launched), 'the call of the reboot')
+
+    def cancelled_for(self, kind):
+        """Cancel the creation, whose result has not been taken, and request another operation."""
+        self.store.operations.cancel(self.created.id)
+        self.work.reload()
+        self.work.run_round([])
+        self.assertIs(OperationState.CANCELLED, self.state(self.created))
+        return self.submit(kind)
 
 
 class Hooked(ForeignCase):
