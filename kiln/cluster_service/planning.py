@@ -84,7 +84,7 @@ class Planning:
         there, nodes = self._there(request.cluster)
         removed = _named(there, nodes, request.remove)
         group = _group_of(there, request.group, removed)
-        wanted = self._desired(there).wanted(group)
+        wanted = self._desired(there).desired_group(group)
         count = group.shape.count - len(removed) if request.count is None else request.count
         if count < 0:
             message = f'count is {count}; it cannot be below 0'

@@ -5,7 +5,8 @@
 and ``lifecycle`` the next action of a node.
 
 Execution is level-triggered: ``cluster`` runs the rounds of one cluster (take in results,
-write one commit, start actions), ``nodes`` has the actions, and ``conductor`` is the thread
-that holds the leases. Another thread, ``health.standing_check``, polls the clusters that
+write one commit, start actions) and has a class for each kind of operation, ``nodes`` has
+the actions and what a round shares, and ``conductor`` is the thread that holds the leases.
+Another thread, ``health.standing_check``, polls the clusters that
 have no operation under way.
 """

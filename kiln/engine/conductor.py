@@ -102,7 +102,7 @@ class Conductor:
             self._renew(now)
         if woken or now >= self._poll_at:
             self._poll_at = now + self._parts.settings.poll_s
-            self._look_for_work()
+            self._search_work()
         self._end_quiet(now)
         by_cluster: dict[str, list[Result]] = defaultdict(list)
         for lease, result in results:
@@ -151,7 +151,7 @@ class Conductor:
         for held in (self._held, self._works, self._quiet):
             held.pop(scope, None)
 
-    def _look_for_work(self) -> None:
+    def _search_work(self) -> None:
         for scope, work in list(self._works.items()):
             try:
                 work.reload()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from kiln.clock import SYSTEM_CLOCK, Clock
@@ -73,7 +73,7 @@ class Backends:
         self._opened: dict[str, Compute] = {}
         self._zones: dict[str, tuple[str, ...]] = {}
         #: When to read the zones again, by the monotonic clock.
-        self._ask_zones_at: dict[str, float] = {}
+        self._list_zones_at: dict[str, float] = {}
 
     def get(self, name: str | None) -> Compute:
         """Return a backend; None is the site's default.
@@ -101,27 +101,27 @@ class Backends:
         known = self._zones.get(compute.name)
         now = self._clock.monotonic()
         with self._lock:
-            due = now >= self._ask_zones_at.get(compute.name, now)
+            due = now >= self._list_zones_at.get(compute.name, now)
             if due:
                 pause_s = ZONES_AGAIN_S if known is None else ZONES_KEEP_S
-                self._ask_zones_at[compute.name] = now + pause_s
+                self._list_zones_at[compute.name] = now + pause_s
         waiting = wait and known is None
         if not (due or waiting):
             return known
         try:
-            asked = compute.list_zones()
+            listing = compute.list_zones()
             if waiting:
-                known = self._zones[compute.name] = tuple(asked.result())
+                known = self._zones[compute.name] = tuple(listing.result())
             else:
-                asked.add_done_callback(functools.partial(self._learn_zones, compute.name))
+                listing.add_done_callback(functools.partial(self._take_zones, compute.name))
         except AmphoraComputeError:
             if waiting:
                 raise
         return known
 
-    def _learn_zones(self, name: str, asked: Any) -> None:
-        if asked.exception() is None:
-            self._zones[name] = tuple(asked.result())
+    def _take_zones(self, name: str, listing: Any) -> None:
+        if listing.exception() is None:
+            self._zones[name] = tuple(listing.result())
 
     def close(self) -> None:
         """Close all of them."""
@@ -146,9 +146,3 @@ class Parts:
     hooks: Hooks = dataclasses.field(default_factory=Hooks)
     #: Runs what can take a while: a driver's checks of a node.
     run: Callable[[Callable[[], None]], Any] = dataclasses.field(kw_only=True)
-
-
-#: In the metadata of a node's machine, for people who look at the backend.
-def labels(cluster_id: str, group: str) -> Mapping[str, str]:
-    """Return the labels of the machine of a node."""
-    return {'cluster': cluster_id, 'group': group}

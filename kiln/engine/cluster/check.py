@@ -7,7 +7,7 @@ from kiln.engine.cluster.operation import NodeOperation
 from kiln.engine.health.machine_check import MachineCheck
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
 from kiln.engine.nodes.node_table import Member
-from kiln.engine.plan.conditions import outdated
+from kiln.engine.plan.diff import outdated
 from kiln.engine.plan.lifecycle import ActionKind
 
 
@@ -28,9 +28,8 @@ class Check(NodeOperation):
         return ActionKind.REST
 
     def finish(self) -> None:
-        nodes = self._nodes.nodes()
-        made_with = self._state.desired.made_with
-        old = outdated(nodes, {group: made_with(group) for group in {one.group for one in nodes}})
+        nodes, made_with = self._nodes.nodes(), self._state.desired.made_with
+        old = [node for node in nodes if outdated(node, made_with(node.group))]
         self._tx.event(
             'drift',
             f'{len(old)} of {len(nodes)} nodes are made with an older spec',

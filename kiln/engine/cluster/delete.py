@@ -26,7 +26,6 @@ class Delete(Converge):
     def __init__(self, state: NodeClusterState, machines: MachineCheck) -> None:
         super().__init__(state, machines)
         self._proof = DeletionProof(state)
-        self._forced = self._tx.under_way.forced
         if self._forced:
             self._nodes.renew()
 
@@ -35,13 +34,12 @@ class Delete(Converge):
         return self._proof.busy
 
     def next_action(self, member: Member) -> ActionKind:
-        if self._gives_up(member):
-            return ActionKind.REST
-        return self._next_action(member, forced=self._forced)
+        return ActionKind.REST if self._gives_up(member) else super().next_action(member)
 
     def finish(self) -> None:
-        only_abandoned = all(map(self._gives_up, self._nodes.members()))
-        if self._nodes.replan or self._nodes.busy or not only_abandoned:
+        at_rest = not self._nodes.replan and not self._nodes.busy
+        # Nodes that are left are abandoned.
+        if not at_rest or not all(map(self._gives_up, self._nodes.members())):
             self._wait()
         elif not self._proof.complete and not (self._forced and self._proof.failures >= TRIES):
             # A backend that does not answer for a node does not answer for the rest either.

@@ -56,9 +56,9 @@ class DeletionProof:
         proved = error is None and not found
         self._empty = self._empty + 1 if proved else 0
         self.failures = 0 if proved else self.failures + 1
-        again_at = tx.monotonic + self._state.parts.settings.settle_s
-        # Deletions take time, and so does the recovery of a backend that did not answer.
-        self._next_at = 0.0 if proved else again_at
+        # Deletions take time, and so does the recovery of a backend that did not answer. And
+        # the next list must not be as old as this one.
+        self._next_at = tx.monotonic + self._state.parts.settings.settle_s
         operation = tx.operation
         if operation is None or operation.cancelled or operation.kind is not OperationKind.DELETE:
             return
@@ -70,7 +70,7 @@ class DeletionProof:
             )
             tx.launches.append(functools.partial(self._delete, name, amphora_id))
         if not self.complete:
-            self._state.nodes.wake_at(again_at)
+            self._state.nodes.wake_at(self._next_at)
 
     def _delete(self, name: str, amphora_id: str) -> None:
         LOG.warning('Deleting machine %s on %s: it is not recorded for cluster %s, which is '

@@ -37,8 +37,9 @@ from kiln.engine.plan.lifecycle import cause_of, pause_s
 from kiln.engine.plan.reset_rounds import refusal
 
 #: Seconds between two polls for progress.
-ASK_S = 5.0
-_ASK = 'ask'
+POLL_S = 5.0
+#: The kind of the step that records the call of the driver.
+_CALL = 'ask'
 #: In the result of that step: there is nothing left to poll for.
 _COMPLETE = 'complete'
 
@@ -46,7 +47,7 @@ _SILENT = 'It gives no reason.'
 #: Operations on single nodes, which a driver with its own engine does not report.
 _UNKNOWN = frozenset({OperationKind.REPLACE, OperationKind.ADOPT})
 
-Ask = Callable[[Context, Cluster], StatusReport | None]
+DriverCall = Callable[[Context, Cluster], StatusReport | None]
 
 
 class DriverWorker(Worker):
@@ -61,7 +62,7 @@ class DriverWorker(Worker):
         #: True while a call of the driver is under way.
         self._calling = False
         #: True if the driver has received the operation, and if it has completed it.
-        self._asked = self._complete = False
+        self._called = self._complete = False
         self._tries = 0
         self._not_before = 0.0
         super().__init__(state, held, HookGate(state))
@@ -76,14 +77,14 @@ class DriverWorker(Worker):
         found = store.operations.open(tx.cluster.id)
         fresh = found[0] if found else None
         if fresh is not None and (tx.operation is None or fresh.id != tx.operation.id):
-            asked = [
+            calls = [
                 step
                 for step in store.journal.of(fresh.id)
-                if step.kind == _ASK and step.state is StepState.DONE
+                if step.kind == _CALL and step.state is StepState.DONE
             ]
-            self._complete = any(step.result.get(_COMPLETE) for step in asked)
+            self._complete = any(step.result.get(_COMPLETE) for step in calls)
             # A call that failed is repeated if the operation is retried.
-            self._asked = any(step.started_at > fresh.retried_at for step in asked)
+            self._called = any(step.started_at > fresh.retried_at for step in calls)
             self._tries, self._not_before = 0, 0.0
         tx.load(cluster, fresh)
         self._hooks.reload()
@@ -106,21 +107,20 @@ class DriverWorker(Worker):
                 self._arrive()
         elif not self._calling and self._tx.monotonic >= self._not_before:
             self._calling = True
-            ask = self._next_call()
-            self._tx.launches.append(functools.partial(self._launch, ask))
+            self._tx.launches.append(functools.partial(self._launch, self._next_call()))
 
-    def _next_call(self) -> Ask:
-        if self._asked or self._tx.under_way.kind is OperationKind.CHECK:
+    def _next_call(self) -> DriverCall:
+        if self._called or self._tx.under_way.kind is OperationKind.CHECK:
             return self._driver.update_cluster_status
         self._settle(StepState.INTENT)
-        return _asking(self._driver, self._tx.under_way, self._tx.now)
+        return _first_call(self._driver, self._tx.under_way, self._tx.now)
 
-    def _launch(self, ask: Ask) -> None:
+    def _launch(self, method: DriverCall) -> None:
         operation, cluster, context = self._tx.under_way, self._tx.cluster, self._state.context()
 
         def call() -> StatusReport | None:
             with driver_errors(self._driver.name, operation.kind.value):
-                return ask(context, cluster)
+                return method(context, cluster)
 
         self._state.call(call, functools.partial(self._take_report, operation.id))
 
@@ -134,7 +134,7 @@ class DriverWorker(Worker):
 
     def _miss(self) -> None:
         tx, operation = self._tx, self._tx.under_way
-        if operation.forced and (self._calling or self._asked):
+        if operation.forced and (self._calling or self._called):
             self._abandon()
             tx.end(OperationState.SUCCEEDED)
             tx.remove_cluster(forced=True)
@@ -156,7 +156,7 @@ class DriverWorker(Worker):
             self._fail(error)
         elif self._tx.under_way.forced and report and report.progress is Progress.FAILED:
             # Polling for progress would return the same failure again.
-            self._asked = False
+            self._called = False
             self._fail(ClusterDriverError(report.reason or _SILENT))
         else:
             self._progress(report)
@@ -168,7 +168,7 @@ class DriverWorker(Worker):
         if self._tx.under_way.forced:
             self._give_up(cause)
         # A driver that cannot report progress can still be at work.
-        elif self._asked or getattr(error, 'retryable', False):
+        elif self._called or getattr(error, 'retryable', False):
             self._tx.wait_for(cause)
         else:
             self._settle(StepState.FAILED, cause)
@@ -190,14 +190,14 @@ class DriverWorker(Worker):
 
     def _progress(self, report: StatusReport | None) -> None:
         self._tries = 0
-        just_asked, self._asked = not self._asked, True
+        just_called, self._called = not self._called, True
         # A driver that was only just called can be done already.
-        at_once = just_asked and report is None
-        self._rest_until(self._tx.monotonic + (0.0 if at_once else ASK_S))
+        at_once = just_called and report is None
+        self._rest_until(self._tx.monotonic + (0.0 if at_once else POLL_S))
         checked = self._tx.under_way.kind is OperationKind.CHECK
         done = report is not None and report.progress is Progress.COMPLETE
         self._complete = checked or done
-        if not checked and (just_asked or done):
+        if not checked and (just_called or done):
             self._settle(StepState.DONE)
         if report is not None:
             self._keep(report)
@@ -237,10 +237,10 @@ class DriverWorker(Worker):
         operation, now = self._tx.under_way, self._tx.now
         self._tx.journal(
             Step(
-                id=f'{operation.id}.{_ASK}',
+                id=f'{operation.id}.{_CALL}',
                 operation_id=operation.id,
                 cluster_id=operation.cluster_id,
-                kind=_ASK,
+                kind=_CALL,
                 state=state,
                 started_at=now,
                 ended_at=None if state is StepState.INTENT else now,
@@ -250,7 +250,7 @@ class DriverWorker(Worker):
         )
 
 
-def _asking(driver: ClusterDriver, operation: Operation, now: float) -> Ask:
+def _first_call(driver: ClusterDriver, operation: Operation, now: float) -> DriverCall:
     """Return the driver call that starts an operation."""
     kind, args = operation.kind, operation.args
     if kind is OperationKind.CREATE:

@@ -25,13 +25,3 @@ class HeldLease:
         sure_until = self._parts.clock.monotonic() + term_s
         self.lease = self._parts.store.leases.renew(self.lease, term_s)
         self.sure_until = sure_until
-
-    def check(self) -> None:
-        """Renew the lease if, by the time, it could have expired.
-
-        A process that was stopped after a commit can resume when another has the lease.
-
-        :raises LeaseLost: another conductor has the cluster now.
-        """
-        if self._parts.clock.monotonic() >= self.sure_until:
-            self.renew()

@@ -36,8 +36,8 @@ _OPERATIONS: dict[OperationKind, type[NodeOperation]] = {
     OperationKind.REBUILD: Reset,
 }
 _ACTIONS: tuple[type[NodeAction], ...] = (
-    Build, Find, Watch, AskReady, Drain, Relieve, Reboot, Rebuild, DeleteMachine,
-    ReadState,
+    Build, Find, Watch, AskReady, ReadState,
+    Drain, Relieve, Reboot, Rebuild, DeleteMachine,
 )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ class NodeWorker(Worker):
         cluster = store.clusters.get(scope)
         resumed = tx.cluster.paused and not cluster.paused
         if resumed:
-            # Its deadline was put off when it was resumed, which may be just now.
+            # Its deadline was put off when it was resumed, possibly just now.
             found = store.operations.open(scope)
         operation = found[0] if found else None
         another = _id(operation) != _id(tx.operation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 
-from kiln.clusters.models import Cause, OperationState
+from kiln.clusters.models import Cause, NodeState, OperationState
 from kiln.engine.cluster.reasons import why_late, why_waiting
 from kiln.engine.health.machine_check import MachineCheck
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
@@ -14,16 +14,17 @@ from kiln.engine.plan.lifecycle import ActionKind
 
 
 class NodeOperation(abc.ABC):
-    """What one kind of operation does in each round, from its begin to its end.
+    """What one kind of operation does in each round, from beginning to end.
 
     A round calls ``step``, begins the ``next_action`` of each node that is due, and calls
-    ``finish``. Made again from the store after a crash.
+    ``finish``. After a crash the next worker makes the same operation from the store.
     """
 
     def __init__(self, state: NodeClusterState, machines: MachineCheck) -> None:
         self._state = state
         self._tx, self._nodes = state.tx, state.nodes
         self._machines = machines
+        self._forced = state.tx.under_way.forced
         #: Why nodes wait, for people.
         self._holds: tuple[str, ...] = ()
 
@@ -42,7 +43,13 @@ class NodeOperation(abc.ABC):
 
     def next_action(self, member: Member) -> ActionKind:
         """Return the next action of a node that is due."""
-        return self._next_action(member)
+        node = member.node
+        return lifecycle.next_action(
+            node,
+            elsewhere=node.state is NodeState.FAILED and self._state.desired.moves_elsewhere(node),
+            reset=self._reset_action(member),
+            forced=self._forced,
+        )
 
     @abc.abstractmethod
     def finish(self) -> None:
@@ -54,11 +61,9 @@ class NodeOperation(abc.ABC):
 
     # ---- for all kinds ---------------------------------------------------------------
 
-    def _next_action(
-        self, member: Member, reset: ActionKind | None = None, *, forced: bool = False
-    ) -> ActionKind:
-        elsewhere = self._state.desired.moves_elsewhere(member.node)
-        return lifecycle.next_action(member.node, elsewhere=elsewhere, reset=reset, forced=forced)
+    def _reset_action(self, member: Member) -> ActionKind | None:
+        """Return the next action of a node that the operation resets."""
+        return None
 
     def _wait(self) -> None:
         """Record why nothing is under way."""

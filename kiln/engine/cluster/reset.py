@@ -75,10 +75,10 @@ class Reset(NodeOperation):
         else:
             member.settled = True
 
-    def next_action(self, member: Member) -> ActionKind:
+    def _reset_action(self, member: Member) -> ActionKind | None:
         if not self._is_affected(member.node):
-            return self._next_action(member)
-        return self._next_action(member, self._action if member.relieved else ActionKind.RELIEVE)
+            return None
+        return self._action if member.relieved else ActionKind.RELIEVE
 
     def step(self) -> bool:
         """Give up the nodes that are late, and take the next ones out of work."""

@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable
 
-from kiln.clusters.models import Cause, OperationState
+from kiln.clusters.models import Cause, Operation, OperationState
 from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.nodes.cluster_state import ClusterState
 from kiln.engine.nodes.hook_gate import HookGate
@@ -66,14 +66,16 @@ class Worker(abc.ABC):
         for take in results:
             take()
         self._nodes.expire_timers()
-        if self._may_go_on() and self._has_begun():
+        if self._may_go_on(tx.operation):
             self._go_on()
         for node_id in tx.commit(self._parts.store, self.held.lease):
             LOG.error('Node %s already has another machine; the second one is left', node_id)
         for launch in tx.launches:
-            self.held.check()
+            # A process that was stopped after the commit can resume when another has the lease.
+            if self._parts.clock.monotonic() >= self.held.sure_until:
+                self.held.renew()
             launch()
-        if tx.goal is not None or (tx.operation is not None and tx.operation.state.ended):
+        if tx.ended or tx.goal is not None:
             tx.load(tx.cluster, None)
             if not tx.removed:
                 self.reload()
@@ -101,10 +103,10 @@ class Worker(abc.ABC):
 
     # ---- common parts --------------------------------------------------------------
 
-    def _may_go_on(self) -> bool:
-        """Return whether there is work to continue; end an operation that is over."""
-        tx, operation = self._tx, self._tx.operation
-        if operation is None or operation.state.ended:
+    def _may_go_on(self, operation: Operation | None) -> bool:
+        """Begin or end an operation if it is time; return whether there is work to continue."""
+        tx = self._tx
+        if operation is None or tx.ended:
             return False
         if operation.cancelled:
             tx.end(OperationState.CANCELLED)
@@ -115,13 +117,9 @@ class Worker(abc.ABC):
         if operation.deadline_at and tx.now >= operation.deadline_at:
             self._miss()
             return False
-        return True
-
-    def _has_begun(self) -> bool:
-        """Begin the operation if it has not begun; return whether it can continue."""
-        if self._tx.under_way.state is OperationState.QUEUED:
-            self._tx.begin()
+        if operation.state is OperationState.QUEUED:
+            tx.begin()
             if (cause := self._refusal()) is not None:
-                self._tx.end(OperationState.FAILED, cause)
+                tx.end(OperationState.FAILED, cause)
                 return False
-        return self._hooks.may_begin()
+        return self._hooks.may_begin(operation)

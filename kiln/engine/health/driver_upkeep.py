@@ -31,13 +31,11 @@ LONGEST_S = 10.0
 @contextlib.contextmanager
 def borrowed(parts: Parts, cluster_id: str, owner: str) -> Iterator[Lease | None]:
     """Hold the lease of a cluster without an operation under way; None if it has one."""
-    store = parts.store
+    store, lease = parts.store, None
     # A lease given by a jobboard has no time of its own, so claiming it would take it
     # away.
-    if store.operations.open(cluster_id):
-        yield None
-        return
-    lease = store.leases.claim(cluster_id, owner, parts.settings.lease_s)
+    if not store.operations.open(cluster_id):
+        lease = store.leases.claim(cluster_id, owner, parts.settings.lease_s)
     if lease is None:
         yield None
         return

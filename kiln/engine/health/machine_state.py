@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 WATCHED = frozenset({NodeState.READY, NodeState.UNHEALTHY, NodeState.UNKNOWN})
 ABSENT = 'machine_absent'
 #: Machines missing from a list that are polled by id, in one poll of a backend.
-ASKED = 100
+POLLED_BY_ID = 100
 _SICK = {
     State.ERROR: 'is in error',
     State.STOPPED: 'is stopped',
@@ -106,21 +106,21 @@ class MachinePoller:
             by_backend[node.backend].append(node)
         polled: dict[str, PolledState] = {}
         silent: dict[str, Cause] = {}
-        asked = []
+        calls = []
         for name, theirs in sorted(by_backend.items()):
             try:
                 compute = self._backends.get(name)
-                asked.append((name, theirs, compute, compute.statuses(map(machine_id, theirs))))
+                calls.append((name, theirs, compute, compute.statuses(map(machine_id, theirs))))
             except KilnError as exc:
                 silent[name] = cause_of(exc)
         # All backends are called before the first one is waited for.
-        for name, theirs, compute, bulk in asked:
+        for name, theirs, compute, bulk in calls:
             try:
                 lacking = list(_compared(theirs, bulk.result(), polled))
             except KilnError as exc:
                 silent[name] = cause_of(exc)
                 continue
-            if cause := _prove(compute, lacking[:ASKED], polled):
+            if cause := _prove(compute, lacking[:POLLED_BY_ID], polled):
                 silent[name] = cause
         for name, cause in silent.items():
             LOG.info('Backend %s did not report the state of all nodes: %s', name, cause.message)

@@ -80,7 +80,7 @@ class StandingCheck:
                 self._parts.store.leases.release(self._lease)
             self._lease = None
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Poll once, write what is new, and replace the nodes that are to be given up.
 
         Blocks until the backends have answered; safe to repeat.
@@ -102,7 +102,7 @@ class StandingCheck:
     def _run(self) -> None:
         while not self._closed.wait(self._parts.settings.watch_s):
             try:
-                self.look()
+                self.poll()
             # A defect must not end the thread that watches all clusters.
             except Exception:
                 LOG.exception('A poll of the settled clusters failed')
@@ -183,11 +183,11 @@ def may_remedy(cluster: Cluster, newest: Operation, nodes: tuple[Node, ...], now
     """
     if cluster.paused or cluster.former != cluster.aim:
         return False
-    in_vain = newest.args.get('reason') == REMEDIATION
-    in_vain = in_vain and newest.state is not OperationState.SUCCEEDED
+    failed = newest.args.get('reason') == REMEDIATION
+    failed = failed and newest.state is not OperationState.SUCCEEDED
     for group in cluster.spec.groups:
         mine = [node for node in nodes if node.group == group.name]
-        pause_s = group.health.unhealthy_after_s if in_vain else 0.0
+        pause_s = group.health.unhealthy_after_s if failed else 0.0
         if now - (newest.ended_at or 0.0) < pause_s:
             continue
         halfway = any(node.state in MAKING and not going(node) for node in mine)

@@ -1,1 +1,1 @@
-"""Nodes of one cluster: actions, their outcomes, the table, the transaction."""
+"""Nodes of one cluster: actions, hooks, the table, the transaction."""

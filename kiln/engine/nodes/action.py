@@ -35,8 +35,12 @@ class NodeAction(abc.ABC):
         self._tx.launches.append(functools.partial(self._launch, member.node))
 
     @abc.abstractmethod
-    def start(self, node: Node) -> None:
-        """Start the action. Its result is taken later; an exception is its failure."""
+    def start(self, node: Node) -> Any:
+        """Start the action; return the operation of the backend that has its result.
+
+        Without an operation the action itself reports its result. An exception is its
+        failure.
+        """
 
     @abc.abstractmethod
     def result(self, member: Member, value: Any) -> None:
@@ -74,21 +78,21 @@ class NodeAction(abc.ABC):
 
     def _launch(self, node: Node) -> None:
         try:
-            self.start(node)
+            operation = self.start(node)
         # Whatever goes wrong concerns the node, and must not end the round.
         except Exception as exc:
-            self._report(node, None, exc)
+            self._report_error(node, exc)
+            return
+        if operation is not None:
+            self._state.when_done(operation, functools.partial(self.take, node.id))
 
     # ---- for start ---------------------------------------------------------------
 
     def _compute(self, node: Node) -> Compute:
         return self._state.parts.backends.get(node.backend)
 
-    def _report(self, node: Node, value: object, error: BaseException | None) -> None:
-        self._state.call_soon(functools.partial(self.take, node.id, value, error))
-
-    def _report_when_done(self, node: Node, operation: Any) -> None:
-        self._state.when_done(operation, functools.partial(self.take, node.id))
+    def _report_error(self, node: Node, error: BaseException) -> None:
+        self._state.call_soon(functools.partial(self.take, node.id, None, error))
 
     def _report_call(self, node: Node, method: Callable[..., object]) -> None:
         """Call a method of the cluster driver on another thread, and report its result."""

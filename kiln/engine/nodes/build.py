@@ -6,7 +6,6 @@ import collections
 from typing import Any
 
 from kiln.clusters.models import Node, NodeState
-from kiln.engine.context import labels
 from kiln.engine.nodes.action import NodeAction
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
 from kiln.engine.nodes.node_table import Member
@@ -51,11 +50,11 @@ class Build(NodeAction):
         if self._gate.enter(member.node.id):
             super().begin(member)
 
-    def start(self, node: Node) -> None:
+    def start(self, node: Node) -> Any:
         state, cluster = self._state, self._tx.cluster
         machine, place = state.desired.machine(node.group), state.desired.place(node)
         bootstrap = state.driver.bootstrap(state.context(), cluster, node)
-        operation = self._compute(node).build(
+        return self._compute(node).build(
             machine.server_type or AmphoraType.VM,
             place.flavor or machine.flavor,
             machine.image,
@@ -67,12 +66,12 @@ class Build(NodeAction):
             name=node.name,
             build_key=build_key(node),
             availability_zone=place.zone,
-            metadata=labels(cluster.id, node.group),
+            # For people, and for the proof that a deleted cluster left no machine.
+            metadata={'cluster': cluster.id, 'group': node.group},
             # The engine finds it by its key, in this process or in the one that takes the
             # cluster over; and what that one has adopted must not be removed.
             discard=False,
         )
-        self._report_when_done(node, operation)
 
     def take(self, node_id: str, value: Any, error: BaseException | None) -> None:
         if (waiting := self._gate.leave(node_id)) is not None:
@@ -103,8 +102,8 @@ class Find(NodeAction):
 
     kind = ActionKind.FIND
 
-    def start(self, node: Node) -> None:
-        self._report_when_done(node, self._compute(node).find_build(build_key(node)))
+    def start(self, node: Node) -> Any:
+        return self._compute(node).find_build(build_key(node))
 
     def result(self, member: Member, value: Amphora | None) -> None:
         if value is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kiln.clusters.models import Node, NodeState
 from kiln.engine.nodes.action import NodeAction
 from kiln.engine.nodes.node_table import Member
@@ -14,8 +16,8 @@ class DeleteMachine(NodeAction):
 
     kind = ActionKind.DELETE
 
-    def start(self, node: Node) -> None:
-        self._report_when_done(node, self._compute(node).delete(machine_id(node), wait=True))
+    def start(self, node: Node) -> Any:
+        return self._compute(node).delete(machine_id(node), wait=True)
 
     def result(self, member: Member, value: None) -> None:
         if not self._state.desired.moves_elsewhere(member.node):

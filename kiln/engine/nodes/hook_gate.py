@@ -134,7 +134,7 @@ class HookGate:
 
     # ---- whether to go on ----------------------------------------------------------
 
-    def ask(self, point: Point | None, node: Node | None = None) -> Standing:
+    def check(self, point: Point | None, node: Node | None = None) -> Standing:
         """Return whether a point is passed; start the hook calls that it needs."""
         if point is None or point not in self._points:
             return Standing.PASSED
@@ -157,15 +157,15 @@ class HookGate:
             self._wake(key, run.wake_at)
         return run.standing
 
-    def may_begin(self) -> bool:
+    def may_begin(self, operation: Operation) -> bool:
         """Return whether the operation can begin; if not, record why, or end it."""
-        return self._lets_pass(self.ask(before(self._tx.under_way.kind)))
+        return self._lets_pass(self.check(before(operation.kind)))
 
     def may_end(self) -> bool:
         """Return whether the operation, whose work is done, can end; as ``may_begin``."""
         standing = self.control_plane()
         if standing is not Standing.OPEN:
-            standing = self.ask(after(self._tx.under_way.kind))
+            standing = self.check(after(self._tx.under_way.kind))
         return self._lets_pass(standing)
 
     def _lets_pass(self, standing: Standing) -> bool:
@@ -178,13 +178,13 @@ class HookGate:
     def control_plane(self) -> Standing:
         """Call the hooks of the first ready control node; nothing else waits for them."""
         point = Point.POST_CONTROL_PLANE
-        if self._tx.under_way.kind is not OperationKind.CREATE or point not in self._points:
+        if point not in self._points or self._tx.under_way.kind is not OperationKind.CREATE:
             return Standing.PASSED
         ready = any(
             node.state is NodeState.READY and is_control(self._tx.cluster.spec, node.group)
             for node in self._nodes.nodes()
         )
-        return self.ask(point) if ready else Standing.PASSED
+        return self.check(point) if ready else Standing.PASSED
 
     def may_act(self, member: Member, kind: ActionKind) -> bool:
         """Return whether an action for a node can begin; if not, record why in the node."""
@@ -193,7 +193,7 @@ class HookGate:
             past = member.node.state is not NodeState.PLANNED
             if past if kind is ActionKind.BUILD else not member.node.doomed:
                 continue
-            standing = self.ask(point, member.node)
+            standing = self.check(point, member.node)
             if standing is Standing.PASSED:
                 continue
             cause = self.cause(point, member.node.id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kiln.clusters.models import Node, NodeState
 from kiln.engine.nodes.action import NodeAction
 from kiln.engine.nodes.node_table import Member
@@ -23,8 +25,8 @@ class ReadState(NodeAction):
 
     kind = ActionKind.READ_STATE
 
-    def start(self, node: Node) -> None:
-        self._report_when_done(node, self._compute(node).status(machine_id(node)))
+    def start(self, node: Node) -> Any:
+        return self._compute(node).status(machine_id(node))
 
     def result(self, member: Member, value: ComputeStatus) -> None:
         state = _STATES.get(value.state, NodeState.UNKNOWN)

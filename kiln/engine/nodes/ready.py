@@ -44,7 +44,7 @@ class AskReady(NodeAction):
         The driver is asked again then, so the final result is always the current one.
         """
         hooks = self._state.hooks
-        standing = hooks.ask(Point.POST_NODE_READY, node)
+        standing = hooks.check(Point.POST_NODE_READY, node)
         if standing is Standing.PASSED:
             return READY
         cause = hooks.cause(Point.POST_NODE_READY, node.id)

@@ -16,15 +16,14 @@ class Reboot(NodeAction):
 
     kind = ActionKind.REBOOT
 
-    def start(self, node: Node) -> None:
+    def start(self, node: Node) -> Any:
         operation = self._tx.operation
-        reboot = self._compute(node).reboot(
+        return self._compute(node).reboot(
             machine_id(node),
             hard=operation is not None and bool(operation.args.get('hard')),
             wait=True,
             timeout=self._state.desired.startup_timeout_s(node.group),
         )
-        self._report_when_done(node, reboot)
 
     def result(self, member: Member, value: None) -> None:
         self._joins_again(member)
@@ -46,15 +45,14 @@ class Rebuild(Reboot):
 
     kind = ActionKind.REBUILD
 
-    def start(self, node: Node) -> None:
+    def start(self, node: Node) -> Any:
         desired = self._state.desired
-        rebuild = self._compute(node).rebuild(
+        return self._compute(node).rebuild(
             machine_id(node),
             image_id=desired.machine(node.group).image,
             wait=True,
             timeout=desired.startup_timeout_s(node.group),
         )
-        self._report_when_done(node, rebuild)
 
     def result(self, member: Member, value: None) -> None:
         self._joins_again(member, made_with=self._state.desired.made_with(member.node.group))

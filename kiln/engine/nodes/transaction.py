@@ -55,6 +55,8 @@ class Transaction:
         self.nodes: dict[str, Node] = {}
         #: What to start after the commit.
         self.launches: list[Callable[[], None]] = []
+        #: True if this ends the operation.
+        self.ended = False
         #: True if this removes the cluster from the store, and if that is forced.
         self.removed = self._forced = False
         #: The new desired state, which is written if nobody else changed it meanwhile.
@@ -101,6 +103,7 @@ class Transaction:
 
     def end(self, state: OperationState, cause: Cause | None = None) -> None:
         """Record that the operation has ended, and why it did not succeed."""
+        self.ended = True
         self.event('operation-ended', f'{self.under_way.kind.value} {state.value}')
         self._move(state, cause, ended_at=self.now)
 

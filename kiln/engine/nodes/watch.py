@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from kiln.clusters.models import Node, NodeState
@@ -9,7 +10,6 @@ from kiln.engine.nodes.action import NodeAction
 from kiln.engine.nodes.node_table import Member
 from kiln.engine.plan.lifecycle import ActionKind
 from kiln.engine.plan.names import machine_id
-from kiln.exceptions import AmphoraComputeError
 from kiln.models import Amphora
 
 
@@ -21,13 +21,14 @@ class Watch(NodeAction):
     def start(self, node: Node) -> None:
         def active(watch: Any) -> None:
             if (error := watch.exception()) is not None:
-                self._report(node, None, error)
+                self._report_error(node, error)
                 return
             try:
                 machine = self._compute(node).get_amphora(amphora_id=machine_id(node))
-                self._report_when_done(node, machine)
-            except AmphoraComputeError as exc:
-                self._report(node, None, exc)
+                self._state.when_done(machine, functools.partial(self.take, node.id))
+            # Whatever fails, the round must receive a result, so that it stops waiting.
+            except Exception as exc:
+                self._report_error(node, exc)
 
         self._compute(node).watch(machine_id(node)).add_done_callback(active)
 

@@ -91,20 +91,21 @@ class GroupPlan:
     @property
     def live(self) -> tuple[Node, ...]:
         """The nodes that are not being removed already."""
-        acts: Sequence[Remove | Replace | Keep] = (*self.removes, *self.replaces, *self.keeps)
-        return tuple(act.node for act in acts)
+        changes: Sequence[Remove | Replace | Keep] = (*self.removes, *self.replaces, *self.keeps)
+        return tuple(change.node for change in changes)
 
     def lines(self) -> Iterator[str]:
         """Yield the changes for people, one line for all that are alike."""
         for place, reason, nodes in _alike((add.place, add.reason, None) for add in self.adds):
             yield f'{self.group}: +{len(nodes)} {where(place)} ({reason})'
         for (old, new), reason, nodes in _alike(
-            ((act.node.place, act.place), act.reason, act.node) for act in self.replaces
+            ((change.node.place, change.place), change.reason, change.node)
+            for change in self.replaces
         ):
             moved = '' if old == new else f' -> {where(new)}'
             yield f'{self.group}: ~{len(nodes)} {where(old)}{moved} ({reason}): {named(nodes)}'
         for place, reason, nodes in _alike(
-            (act.node.place, act.reason, act.node) for act in self.removes
+            (change.node.place, change.reason, change.node) for change in self.removes
         ):
             yield f'{self.group}: -{len(nodes)} {where(place)} ({reason}): {named(nodes)}'
         for _, reason, nodes in _alike(
@@ -118,12 +119,13 @@ class GroupPlan:
             'role': self.role,
             'count': self.count,
             'table': [_place(place) | {'count': count} for place, count in self.table.items()],
-            'add': [_place(act.place) | {'reason': act.reason} for act in self.adds],
+            'add': [_place(change.place) | {'reason': change.reason} for change in self.adds],
             'replace': [
-                _node(act.node, act.reason) | {'by': _place(act.place)} for act in self.replaces
+                _node(change.node, change.reason) | {'by': _place(change.place)}
+                for change in self.replaces
             ],
-            'remove': [_node(act.node, act.reason) for act in self.removes],
-            'keep': [_node(act.node, act.reason) for act in self.keeps],
+            'remove': [_node(change.node, change.reason) for change in self.removes],
+            'keep': [_node(change.node, change.reason) for change in self.keeps],
             'leaving': [_node(node, node.doomed) for node in self.leaving],
             'problems': [dataclasses.asdict(problem) for problem in self.problems],
         }
@@ -194,9 +196,9 @@ def placement_rows(table: Mapping[Place, int]) -> list[tuple[str, ...]]:
     return [*rows, ('all', *map(str, columns), str(sum(columns)))]
 
 
-def _alike(acts: Iterable[tuple[Any, str, Any]]) -> Iterator[tuple[Any, str, list[Any]]]:
+def _alike(changes: Iterable[tuple[Any, str, Any]]) -> Iterator[tuple[Any, str, list[Any]]]:
     groups: dict[tuple[Any, str], list[Any]] = {}
-    for what, reason, node in acts:
+    for what, reason, node in changes:
         groups.setdefault((what, reason), []).append(node)
     for (what, reason), nodes in groups.items():
         yield what, reason, nodes

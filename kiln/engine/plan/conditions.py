@@ -21,6 +21,7 @@ from kiln.clusters.models import (
     OperationState,
 )
 from kiln.engine.plan.changes import going
+from kiln.engine.plan.diff import outdated
 from kiln.engine.plan.repair import remediate
 
 _SICK = frozenset({NodeState.UNHEALTHY, NodeState.FAILED, NodeState.UNKNOWN})
@@ -55,18 +56,6 @@ def conditions(
     if cluster.paused:
         found.append(Condition(kind=ConditionKind.PAUSED))
     return tuple(found)
-
-
-def outdated(nodes: Iterable[Node], made_with: Mapping[str, str]) -> tuple[Node, ...]:
-    """Return the nodes that were built from another spec than the current one.
-
-    The spec of an adopted node is unknown, so it is never outdated.
-    """
-    return tuple(
-        node
-        for node in nodes
-        if node.made_with and node.made_with != made_with.get(node.group, node.made_with)
-    )
 
 
 def _short(cluster: Cluster, live: Sequence[Node]) -> str:
@@ -136,7 +125,7 @@ def _degraded(cluster: Cluster, live: Sequence[Node], at_work: bool) -> Iterator
 
 
 def _drifted(live: Sequence[Node], made_with: Mapping[str, str]) -> Iterator[Condition]:
-    if old := outdated(live, made_with):
+    if old := [node for node in live if outdated(node, made_with.get(node.group, ''))]:
         message = f'{len(old)} of {len(live)} nodes were built from an older spec.'
         hint = 'Upgrade the cluster to replace them one by one.'
         cause = Cause(code='drift', message=message, hint=hint)

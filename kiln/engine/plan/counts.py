@@ -6,6 +6,7 @@ ties go to the earlier name.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -199,7 +200,4 @@ def from_index_maps(az_map: Mapping[str, str], flavor_map: Mapping[str, str]) ->
 
 
 def _tally(keys: Iterable[Key]) -> Mapping[Key, int]:
-    counts: dict[Key, int] = {}
-    for key in keys:
-        counts[key] = counts.get(key, 0) + 1
-    return MappingProxyType(counts)
+    return MappingProxyType(collections.Counter(keys))

@@ -145,7 +145,7 @@ class Desired:
                 break
         return ClusterRound(rounds=tuple(rounds), holds=tuple(holds), more=more)
 
-    def wanted(self, group: NodeGroupSpec) -> DesiredGroup:
+    def desired_group(self, group: NodeGroupSpec) -> DesiredGroup:
         """Return a group in its desired state, with all defaults filled in."""
         machine, made_with = self.machine(group.name), self.made_with(group.name)
         spread = group.shape.zones.rule is ZoneRule.SPREAD
@@ -187,19 +187,19 @@ class Desired:
         former = last.spec if last else None
         if operation.kind is OperationKind.DELETE:
             return plan_cluster(name, (), nodes, exists=True, former=self._cluster.spec), []
-        wanted: list[DesiredGroup] = []
+        groups: list[DesiredGroup] = []
         victims = dict(doomed)
         holds: list[str] = []
         for group in self._cluster.spec.groups:
-            wanted.append(self.wanted(group))
+            groups.append(self.desired_group(group))
             found = remediate(group, _of(nodes, group.name), now, setbacks.get(group.name))
             victims = {**found.victims, **victims}
             holds += [found.hold] if found.hold else []
         there = {node.id for node in nodes}
         replace = {one: 'asked for' for one in operation.args.get('replace', ()) if one in there}
-        renewed = [one.group.name for one in wanted] if renew else ()
+        renewed = [one.group.name for one in groups] if renew else ()
         plan = plan_cluster(
-            name, wanted, nodes, exists=True, former=former, victims=victims, replace=replace,
+            name, groups, nodes, exists=True, former=former, victims=victims, replace=replace,
             upgrade=renewed,
         )  # fmt: skip
         return plan, holds

@@ -48,7 +48,7 @@ def is_control(spec: ClusterSpec, group: str) -> bool:
 
 
 def plan_group(
-    wanted: DesiredGroup,
+    desired: DesiredGroup,
     nodes: Iterable[Node],
     *,
     victims: Mapping[str, str] = _NOBODY,
@@ -67,11 +67,11 @@ def plan_group(
     :raises ClusterNotFound: the group has no node with one of the ids.
     :raises InvalidCluster: the counts of the shape do not add up.
     """
-    there = _there(nodes, (*victims, *replace), f'Group {wanted.group.name}')
+    there = _there(nodes, (*victims, *replace), f'Group {desired.group.name}')
     live = [node for node in there if not going(node)]
     staying = [node for node in live if node.id not in victims]
-    stale = _stale(wanted, staying, replace, upgrade)
-    layout = Layout(wanted, staying, stale)
+    stale = _stale(desired, staying, replace, upgrade)
+    layout = Layout(desired, staying, stale)
     surplus = layout.surplus(staying)
     gone = {node.id for node in surplus}
     kept = [node for node in staying if node.id not in gone]
@@ -80,12 +80,12 @@ def plan_group(
 
     named = [node for node in live if node.id in victims]
     # A group that is to be empty needs no nodes to stay ready.
-    empty = not wanted.group.shape.count
+    empty = not desired.group.shape.count
     plan = GroupPlan(
-        group=wanted.group.name,
-        role=wanted.group.role,
-        count=wanted.group.shape.count,
-        strategy=wanted.group.strategy,
+        group=desired.group.name,
+        role=desired.group.role,
+        count=desired.group.shape.count,
+        strategy=desired.group.strategy,
         table=_in_order([*(node.place for node in kept), *lacking]),
         adds=tuple(Add(place=place, reason='fills the largest deficit') for place in new),
         replaces=(
@@ -101,17 +101,17 @@ def plan_group(
             *(Remove(node=node, reason=layout.why(node), named=empty) for node in extra),
         ),
         keeps=tuple(
-            Keep(node=node, reason=_odd(wanted, node)) for node in kept if node.id not in stale
+            Keep(node=node, reason=_odd(desired, node)) for node in kept if node.id not in stale
         ),
         leaving=tuple(node for node in there if going(node)),
     )
-    problems = (*check_count(wanted.group, plan.count), *check_strategy(plan))
+    problems = (*check_count(desired.group, plan.count), *check_strategy(plan))
     return dataclasses.replace(plan, problems=problems)
 
 
 def plan_cluster(
     cluster: str,
-    wanted: Sequence[DesiredGroup],
+    desired: Sequence[DesiredGroup],
     nodes: Iterable[Node],
     *,
     exists: bool,
@@ -131,11 +131,11 @@ def plan_cluster(
     :raises InvalidCluster: the counts of a shape do not add up.
     """
     there = _there(nodes, (*victims, *replace), f'Cluster {cluster}')
-    by_group: dict[str, list[Node]] = {one.group.name: [] for one in wanted}
+    by_group: dict[str, list[Node]] = {one.group.name: [] for one in desired}
     for node in there:
         by_group.setdefault(node.group, []).append(node)
     plans = []
-    for one in sorted(wanted, key=lambda one: one.group.role != CONTROL):
+    for one in sorted(desired, key=lambda one: one.group.role != CONTROL):
         name = one.group.name
         members = by_group.pop(name)
         plans.append(
@@ -147,12 +147,12 @@ def plan_cluster(
                 upgrade=name in upgrade,
             )
         )
-    why = 'the group is no longer declared' if wanted else 'the cluster is deleted'
+    why = 'the group is no longer declared' if desired else 'the cluster is deleted'
     dropped = [_dropped(name, members, former, why) for name, members in sorted(by_group.items())]
     plans += sorted(dropped, key=lambda plan: plan.role == CONTROL)
     shared = Shared.KEEP if exists else Shared.ADD
     return ClusterPlan(
-        cluster=cluster, shared=shared if wanted else Shared.REMOVE, groups=tuple(plans)
+        cluster=cluster, shared=shared if desired else Shared.REMOVE, groups=tuple(plans)
     )
 
 
@@ -166,7 +166,7 @@ class Resize:
 
 
 def resize(
-    wanted: DesiredGroup, nodes: Iterable[Node], count: int, named: Mapping[str, str] = _NOBODY
+    desired: DesiredGroup, nodes: Iterable[Node], count: int, named: Mapping[str, str] = _NOBODY
 ) -> Resize:
     """Return the shape of a group with another count, and the nodes removed for it.
 
@@ -179,29 +179,29 @@ def resize(
     :raises ClusterNotFound: the group has no node with one of the ids.
     :raises InvalidCluster: the count is below zero.
     """
-    there = _there(nodes, named, f'Group {wanted.group.name}')
+    there = _there(nodes, named, f'Group {desired.group.name}')
     live = {node.id: node for node in there if not going(node)}
-    asked = [live.pop(node_id) for node_id in named if node_id in live]
-    places = [node.place for node in asked]
-    victims = {node.id: named[node.id] for node in asked}
-    for node in _shrinking(wanted, live.values(), resized(wanted.group.shape, count, places)):
+    chosen = [live.pop(node_id) for node_id in named if node_id in live]
+    places = [node.place for node in chosen]
+    victims = {node.id: named[node.id] for node in chosen}
+    for node in _shrinking(desired, live.values(), resized(desired.group.shape, count, places)):
         victims[node.id] = 'the group shrinks'
         places.append(node.place)
-    shape = resized(wanted.group.shape, count, places)
+    shape = resized(desired.group.shape, count, places)
     return Resize(shape=shape, victims=MappingProxyType(victims))
 
 
-def _shrinking(wanted: DesiredGroup, nodes: Collection[Node], draft: Shape) -> Iterator[Node]:
+def _shrinking(desired: DesiredGroup, nodes: Collection[Node], draft: Shape) -> Iterator[Node]:
     """Yield the nodes to remove so that no more are left than a draft of the shape counts.
 
     The draft sets the number of each flavor. Its zones only set the order of removal:
     the zone counts follow from the nodes that are left.
     """
-    order = RemovalOrder(rules=wanted.group.deletion, zones=zone_counts(draft, wanted.zones))
+    order = RemovalOrder(rules=desired.group.deletion, zones=zone_counts(draft, desired.zones))
     if draft.placements:
         found = excess(nodes, order, lambda node: node.place, draft.placements)
     else:
-        rooms = flavor_counts(draft, wanted.flavor)
+        rooms = flavor_counts(draft, desired.flavor)
         found = excess(nodes, order, lambda node: node.place.flavor, rooms)
     for node in found[: max(0, len(nodes) - draft.count)]:
         if node.state is not NodeState.UNKNOWN:
@@ -218,20 +218,21 @@ def _there(nodes: Iterable[Node], ids: Iterable[str], whose: str) -> list[Node]:
 
 
 def _stale(
-    wanted: DesiredGroup, nodes: Iterable[Node], replace: Mapping[str, str], upgrade: bool
+    desired: DesiredGroup, nodes: Iterable[Node], replace: Mapping[str, str], upgrade: bool
 ) -> dict[str, str]:
     """Return the ids of nodes that are to be replaced in their places, and why."""
-    stale = {node.id: OUTDATED for node in nodes if upgrade and _outdated(wanted, node)}
+    stale = {node.id: OUTDATED for node in nodes if upgrade and outdated(node, desired.made_with)}
     return stale | {node.id: replace[node.id] for node in nodes if node.id in replace}
 
 
-def _outdated(wanted: DesiredGroup, node: Node) -> bool:
+def outdated(node: Node, made_with: str) -> bool:
+    """Return whether a node was built from another spec than that of a digest."""
     # It is unknown what an adopted node was built from.
-    return bool(wanted.made_with and node.made_with) and node.made_with != wanted.made_with
+    return bool(made_with and node.made_with) and node.made_with != made_with
 
 
-def _odd(wanted: DesiredGroup, node: Node) -> str:
-    return _ODD.get(node.state, '') or (OUTDATED if _outdated(wanted, node) else '')
+def _odd(desired: DesiredGroup, node: Node) -> str:
+    return _ODD.get(node.state, '') or (OUTDATED if outdated(node, desired.made_with) else '')
 
 
 def _paired(

@@ -26,18 +26,18 @@ class Layout:
     """
 
     def __init__(
-        self, wanted: DesiredGroup, nodes: Iterable[Node], stale: Mapping[str, str]
+        self, desired: DesiredGroup, nodes: Iterable[Node], stale: Mapping[str, str]
     ) -> None:
-        self._shape = shape = wanted.group.shape
+        self._shape = shape = desired.group.shape
         self._stale = stale
-        self._ideal: Mapping[Place, int] = table(shape, wanted.zones, flavor=wanted.flavor)
+        self._ideal: Mapping[Place, int] = table(shape, desired.zones, flavor=desired.flavor)
         self._flavors = _marginal(self._ideal, 'flavor')
-        self._zones: Counts = zone_counts(shape, wanted.zones)
+        self._zones: Counts = zone_counts(shape, desired.zones)
         if shape.placements:
             self._zones = _marginal(self._ideal, 'zone')
         self._binding = bool(shape.placements) or shape.zones.rule is ZoneRule.COUNTS
         self._rooms = self._find_rooms(nodes)
-        self._order = RemovalOrder(rules=wanted.group.deletion, zones=self._zones, stale=stale)
+        self._order = RemovalOrder(rules=desired.group.deletion, zones=self._zones, stale=stale)
 
     def surplus(self, nodes: Iterable[Node]) -> list[Node]:
         """Return the nodes that cannot stay, in the order in which they are removed."""

@@ -1,8 +1,8 @@
-"""What is done next for one node, and what a result makes of it; pure.
+"""The next action of a node, and the effect of a failed action on it; pure.
 
-The state of a node is what was last written of it, so it is enough to go on from
-after a crash: BUILDING says that a request may have been sent, and to send it
-again with the same build key finds what the first one made.
+The state of a node is what was last written, so work can continue from it after a crash:
+BUILDING means that a request was possibly sent, and a repeated request with the same build
+key finds what the first one made.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from kiln.exceptions import (
 #: Seconds from the first failure until the next attempt; doubled each time.
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
-#: Seconds between two looks whether a node is ready, drained, or gone: at least, and at most.
+#: Seconds between two polls whether a node is ready, drained, or gone: at least, and at most.
 FIRST_POLL_S = 0.2
 LONGEST_POLL_S = 2.0
-#: Looks at the nodes of one cluster in a second, at most.
+#: Polls of the nodes of one cluster in a second, at most.
 _POLLS = 200
 
 
@@ -51,7 +51,7 @@ class ActionKind(enum.StrEnum):
     REBOOT = 'reboot'
     REBUILD = 'rebuild'
     DELETE = 'delete'
-    #: Read the state of a machine that its backend could not report.
+    #: Read the state of a machine that its backend could not report; events have this value.
     READ_STATE = 'look'
 
 
@@ -83,14 +83,14 @@ _LEAVING = {
 }
 
 _BY_ID = frozenset({ActionKind.DELETE, ActionKind.READ_STATE})
-#: After these a machine can come back to work, or not.
+#: Actions after which a machine comes back to work, or does not.
 _RESETS = frozenset({ActionKind.REBOOT, ActionKind.REBUILD})
-#: What is done to a node that is there: to find no machine is a failure.
+#: Actions for which a missing machine is a failure.
 EXPECTING = _RESETS | {ActionKind.WATCH}
-#: What says that it does not come to be so.
+#: Errors after which the expected state is never reached.
 _ENDS = (AmphoraBuildError, ChangeFailed, InstanceNotFoundError)
 
-#: The state in which a node is while something is done for it.
+#: The state of a node during an action.
 DURING = {
     ActionKind.BUILD: NodeState.BUILDING,
     ActionKind.DRAIN: NodeState.DRAINING,
@@ -101,11 +101,11 @@ DURING = {
 def next_action(
     node: Node, *, elsewhere: bool = False, reset: ActionKind | None = None, forced: bool = False
 ) -> ActionKind:
-    """Return what is to be done for a node now; REST where nothing is.
+    """Return the next action of a node; REST without one.
 
-    :param elsewhere: it failed for lack of room, and may be tried at another place.
-    :param reset: what is next where it is RESETTING and somebody resets it.
-    :param forced: it goes whatever it does, and nobody waits for it to be drained.
+    :param elsewhere: its build failed for lack of room, and is tried at another place.
+    :param reset: the next action if it is RESETTING, and an operation resets it.
+    :param forced: it is removed whatever its state, and not drained.
     """
     if forced and node.doomed and node.compute_id:
         return ActionKind.DELETE
@@ -115,22 +115,24 @@ def next_action(
         # Without an id it was refused for certain: there is nothing to delete.
         return ActionKind.DELETE if node.compute_id else ActionKind.FORGET
     kind = (_LEAVING if node.doomed else _STAYING).get(node.state, ActionKind.REST)
-    # What has no id yet can only be found by its build key.
+    # A machine without a known id can only be found by its build key.
     return ActionKind.FIND if kind in _BY_ID and node.compute_id is None else kind
 
 
 def poll_pause_s(waited_s: float, nodes: int) -> float:
-    """Return how long to wait before the next look at one of so many nodes.
+    """Return how long to wait before the next poll of a node.
 
     A tenth of the time that it has taken so far: a quick node is seen soon, and a slow
     one is not polled all the time.
+
+    :param nodes: the number of nodes in its cluster.
     """
     return min(LONGEST_POLL_S, max(FIRST_POLL_S, waited_s / 10, nodes / _POLLS))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a failure makes of a node."""
+    """The effect of a failure on a node."""
 
     state: NodeState
     cause: Cause | None
@@ -139,15 +141,15 @@ class Verdict:
 
 
 def pause_s(tries: int, retry_after: float | None = None) -> float:
-    """Return how long to wait after so many failures in a row."""
+    """Return how long to wait after a number of failures in a row."""
     grown = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(tries - 1, 30))
     return max(grown, retry_after or 0.0)
 
 
 def after_failure(kind: ActionKind, node: Node, error: BaseException, tries: int) -> Verdict:
-    """Return what a failure of an act makes of a node.
+    """Return the effect of a failed action on a node.
 
-    ``tries`` counts the failures in a row, this one included.
+    :param tries: the number of failures in a row, including this one.
     """
     cause = cause_of(error)
     again = Verdict(node.state, cause, pause_s(tries, getattr(error, 'retry_after', None)))
@@ -158,14 +160,14 @@ def after_failure(kind: ActionKind, node: Node, error: BaseException, tries: int
         return failed
     if kind in _RESETS:
         return failed if _refused(error) else again
-    # Whatever else is done only looks, or takes away: that is tried again until
-    # the operation's deadline, since giving up would leave something behind.
+    # All other actions only poll or remove. They are repeated until the deadline of the
+    # operation, since giving up would leave something behind.
     return again
 
 
 def _after_build(error: BaseException, again: Verdict, failed: Verdict) -> Verdict:
     if isinstance(error, ClusterDriverError):
-        # It was asked what to send, so nothing was sent.
+        # The driver was called for what to send, so nothing was sent.
         return dataclasses.replace(again, state=NodeState.PLANNED) if error.retryable else failed
     if not isinstance(error, AmphoraComputeError):
         return failed
@@ -177,16 +179,16 @@ def _after_build(error: BaseException, again: Verdict, failed: Verdict) -> Verdi
 
 
 def _refused(error: BaseException) -> bool:
-    """Whether a reset that failed would fail each time."""
+    """Return whether a reset that failed would fail each time."""
     if not isinstance(error, AmphoraComputeError):
         return True
-    # A machine in the middle of something can be asked again when it is over.
+    # A machine that is busy can be reset when it is idle again.
     passing = error.retryable or isinstance(error, InstanceStateConflict)
     return error.outcome is Outcome.NOT_APPLIED and not passing
 
 
 def cause_of(error: BaseException) -> Cause:
-    """Return an error as the chain of reasons that people are shown."""
+    """Return an error as a chain of causes, for people."""
     below = error.__cause__
     inner = cause_of(below) if isinstance(below, KilnError) else None
     if isinstance(error, AmphoraComputeError) and error.fault and error.fault not in str(error):

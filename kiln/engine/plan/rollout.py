@@ -49,7 +49,7 @@ def check_strategy(plan: GroupPlan) -> tuple[Problem, ...]:
 def spare(plan: GroupPlan) -> int:
     """Return how many ready nodes can be taken out of work now."""
     ready = sum(node.state is NodeState.READY for node in plan.live)
-    ready -= sum(act.named and act.node.state is NodeState.READY for act in plan.removes)
+    ready -= sum(change.named and change.node.state is NodeState.READY for change in plan.removes)
     return max(0, ready - plan.count + plan.strategy.max_unavailable.of(plan.count))
 
 
@@ -85,32 +85,34 @@ class _Rollout:
         self._making = sum(node.state in MAKING for node in plan.live)
 
     def turn(self) -> GroupRound:
-        for act in self._plan.removes:
-            if act.named:
-                self._begin(act)
+        for change in self._plan.removes:
+            if change.named:
+                self._begin(change)
         for add in self._plan.adds:
             self._add(add)
         # Nodes that do not work go first: removing them costs no capacity.
-        chosen = [act for act in self._plan.removes if not act.named]
-        for act in sorted(chosen, key=lambda act: act.node.state is NodeState.READY):
-            self._remove(act, under_way=self._going)
-        replaces = sorted(self._plan.replaces, key=lambda act: act.node.state is NodeState.READY)
+        chosen = [change for change in self._plan.removes if not change.named]
+        for change in sorted(chosen, key=lambda change: change.node.state is NodeState.READY):
+            self._remove(change, under_way=self._going)
+        replaces = sorted(
+            self._plan.replaces, key=lambda change: change.node.state is NodeState.READY
+        )
         for replaced in replaces:
-            act = Remove(node=replaced.node, reason=replaced.reason)
-            self._remove(act, under_way=self._going + self._making)
-        begun = {act.node.id for act in self._removes}
+            change = Remove(node=replaced.node, reason=replaced.reason)
+            self._remove(change, under_way=self._going + self._making)
+        begun = {change.node.id for change in self._removes}
         # Filling the gap of a removed node is not a new replacement. So more nodes than a
         # batch can be under way, but never more replacements.
-        for replaced in sorted(replaces, key=lambda act: act.node.id not in begun):
+        for replaced in sorted(replaces, key=lambda change: change.node.id not in begun):
             self._succeed(replaced, gap=replaced.node.id in begun)
         return GroupRound(
             adds=tuple(self._adds), removes=tuple(self._removes), holds=tuple(self._holds)
         )
 
-    def _begin(self, act: Remove) -> None:
-        self._removes.append(act)
+    def _begin(self, change: Remove) -> None:
+        self._removes.append(change)
         self._going += 1
-        self._making -= act.node.state in MAKING
+        self._making -= change.node.state in MAKING
 
     def _add(self, add: Add) -> None:
         if self._present >= self._most:
@@ -120,22 +122,22 @@ class _Rollout:
         self._present += 1
         self._making += 1
 
-    def _succeed(self, act: Replace, gap: bool) -> None:
-        if act.node.state is NodeState.UNKNOWN:
+    def _succeed(self, change: Replace, gap: bool) -> None:
+        if change.node.state is NodeState.UNKNOWN:
             return
         if gap or not self._crowded(self._going + self._making):
-            self._add(Add(place=act.place, reason=f'for {act.node.name}: {act.reason}'))
+            self._add(Add(place=change.place, reason=f'for {change.node.name}: {change.reason}'))
 
-    def _remove(self, act: Remove, under_way: int) -> None:
-        state = act.node.state
+    def _remove(self, change: Remove, under_way: int) -> None:
+        state = change.node.state
         if state is NodeState.UNKNOWN:
-            self._holds[f'the backend cannot report the state of {act.node.name}'] = None
+            self._holds[f'the backend cannot report the state of {change.node.name}'] = None
         elif state is NodeState.READY and not self._spare:
             missing = self._plan.strategy.max_unavailable
             self._holds[f'no ready node can be spared with max_unavailable {missing}'] = None
         elif not self._crowded(under_way):
             self._spare -= state is NodeState.READY
-            self._begin(act)
+            self._begin(change)
 
     def _crowded(self, under_way: int) -> bool:
         if self._batch is None or under_way < self._batch:

@@ -19,7 +19,7 @@ class WorkSource(abc.ABC):
 
     @abc.abstractmethod
     def start(self, wake: Callable[[], None]) -> None:
-        """Begin to look for work; call ``wake`` whenever there is work to take.
+        """Begin to search for work; call ``wake`` whenever there is work to take.
 
         Before that the source only passes on what is offered.
         """

@@ -16,7 +16,7 @@ from kiln.engine.work_sources.boards import Board, BoardAway, Job
 LOG = logging.getLogger(__name__)
 
 #: Seconds between two polls of a board that does not notify of posts.
-LOOK_S = 1.0
+POLL_S = 1.0
 #: Seconds after which an unavailable board is tried again: doubled up to the second value.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 #: The most clusters that a sweep returns at once; the next poll returns the others.
@@ -51,7 +51,7 @@ class JobboardSource(WorkSource):
         self._wake: Callable[[], None] | None = None
         self._closed = False
         # Tasks of the thread, guarded by the condition.
-        self._look_now = False
+        self._poll_now = False
         self._offered: dict[str, None] = {}
         self._finished: set[str] = set()
         self._unwanted: frozenset[str] = frozenset()
@@ -69,13 +69,13 @@ class JobboardSource(WorkSource):
         """Begin to claim jobs; ``wake`` is called after each new claim."""
         with self._changed:
             self._wake = wake
-            self._have_thread()
+            self._poll_soon()
 
     def offer(self, cluster_id: str) -> None:
         """Post a job, unless the cluster has one."""
         with self._changed:
             self._offered[cluster_id] = None
-            self._have_thread()
+            self._poll_soon()
 
     def take(self, besides: Collection[str] = ()) -> tuple[str, ...]:
         """Return what is claimed, and at intervals what a sweep finds.
@@ -85,7 +85,7 @@ class JobboardSource(WorkSource):
         with self._changed:
             self._unwanted = frozenset(besides)
             if not self._unwanted.isdisjoint(self._held):
-                self._have_thread()
+                self._poll_soon()
             claimed = tuple(one for one in self._held if one not in self._unwanted)
         now = self._clock.monotonic()
         if not self._away and now < self._sweep_at:
@@ -100,7 +100,7 @@ class JobboardSource(WorkSource):
         with self._changed:
             if cluster_id in self._held:
                 self._finished.add(cluster_id)
-                self._have_thread()
+                self._poll_soon()
 
     def close(self, wait_s: float = 5.0) -> None:
         """Release all claims, and disconnect from the board."""
@@ -111,12 +111,15 @@ class JobboardSource(WorkSource):
         if thread is not None:
             thread.join(wait_s)
 
-    def _have_thread(self) -> None:
-        self._look_now = True
-        self._changed.notify_all()
-        if self._thread is None and not self._closed:
-            self._thread = threading.Thread(target=self._run, name='kiln-jobboard', daemon=True)
-            self._thread.start()
+    def _poll_soon(self) -> None:
+        with self._changed:
+            self._poll_now = True
+            self._changed.notify_all()
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(
+                    target=self._run, name='kiln-jobboard', daemon=True
+                )
+                self._thread.start()
 
     # ---- the thread --------------------------------------------------------------
 
@@ -145,7 +148,7 @@ class JobboardSource(WorkSource):
     def _connected(self) -> Board:
         if self._board is None:
             self._board = self._open_board()
-            self._board.connect(self._look_soon)
+            self._board.connect(self._poll_soon)
         return self._board
 
     def _round(self, board: Board) -> None:
@@ -245,13 +248,8 @@ class JobboardSource(WorkSource):
             with contextlib.suppress(BoardAway):
                 board.close()
 
-    def _look_soon(self) -> None:
-        with self._changed:
-            self._look_now = True
-            self._changed.notify_all()
-
     def _rest(self) -> None:
-        pause_s = LOOK_S
+        pause_s = POLL_S
         if self._away:
             pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, LONGEST_PAUSE_S)
         until = self._clock.monotonic() + pause_s
@@ -259,7 +257,7 @@ class JobboardSource(WorkSource):
             while not self._closed:
                 left_s = until - self._clock.monotonic()
                 # Nothing is urgent enough to retry an unavailable board at once.
-                if left_s <= 0 or (self._look_now and not self._away):
+                if left_s <= 0 or (self._poll_now and not self._away):
                     break
                 self._clock.wait(self._changed, left_s)
-            self._look_now = False
+            self._poll_now = False

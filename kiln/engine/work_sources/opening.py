@@ -111,9 +111,8 @@ def parse(where: str, files: TlsFiles = NO_FILES) -> BoardAddress:
     """
     try:
         parts = urllib.parse.urlsplit(where)
-        kind, tls = _KINDS[parts.scheme]
+        kind, tls, port = _SCHEMES[parts.scheme]
         account, _, places = parts.netloc.rpartition('@')
-        port = _PORTS[parts.scheme]
         hosts = tuple(_host_and_port(place, port) for place in places.split(','))
     except (KeyError, ValueError):
         raise ConfigurationError(f'Cannot use work_source: it must be one of {_FORMS}.') from None
@@ -178,24 +177,17 @@ def _redis(address: BoardAddress, claim_s: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-_KINDS = {
-    'zookeeper': ('zookeeper', False),
-    'zookeepers': ('zookeeper', True),
-    'etcd': ('etcd', False),
-    'etcds': ('etcd', True),
-    'redis': ('redis', False),
-    'rediss': ('redis', True),
+#: By the scheme of a URL: the kind of board, whether it uses TLS, and its default port.
+_SCHEMES = {
+    'zookeeper': ('zookeeper', False, 2181),
+    'zookeepers': ('zookeeper', True, 2281),
+    'etcd': ('etcd', False, 2379),
+    'etcds': ('etcd', True, 2379),
+    'redis': ('redis', False, 6379),
+    'rediss': ('redis', True, 6379),
 }
 #: The URL scheme of each kind over TLS.
-_SAFE = {kind: scheme for scheme, (kind, tls) in _KINDS.items() if tls}
-_PORTS = {
-    'zookeeper': 2181,
-    'zookeepers': 2281,
-    'etcd': 2379,
-    'etcds': 2379,
-    'redis': 6379,
-    'rediss': 6379,
-}
+_SAFE = {kind: scheme for scheme, (kind, tls, _) in _SCHEMES.items() if tls}
 _CONFS: dict[str, Callable[[BoardAddress, float], dict[str, Any]]] = {
     'zookeeper': _zookeeper,
     'etcd': _etcd,

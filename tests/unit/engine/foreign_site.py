@@ -9,7 +9,7 @@ from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.values import Progress, StatusReport
 from kiln.clusters.models import Cluster, Operation, OperationKind
 from kiln.clusters.spec import ClusterSpec
-from kiln.engine.cluster.driver_worker import ASK_S, DriverWorker
+from kiln.engine.cluster.driver_worker import POLL_S, DriverWorker
 from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.context import Backends, Parts
 from kiln.hooks.hook import Hook, Plugin
@@ -108,28 +108,28 @@ class ForeignCase(unittest.TestCase):
         if lease is None:
             self.clock.advance(2.0)
             lease = self.store.leases.claim(self.cluster_id, str(uuid.uuid4()), 1.0)
-        self.news, self.launched = [], []
+        self.results, self.launched = [], []
         parts = Parts(
             store=self.store, backends=Backends(lambda name: None, default='none'), drivers=None,
             clock=self.clock, run=self.launched.append, hooks=self.hooks,
         )  # fmt: skip
-        self.work = DriverWorker(parts, HeldLease(parts, lease), self.driver, self.news.append)
+        self.work = DriverWorker(parts, HeldLease(parts, lease), self.driver, self.results.append)
 
     def turn(self, *answers):
         """Run a round, the work that it started, and take in the results."""
         self.driver.answers += answers
         self.work.run_round([])
-        self.hear()
+        self.take_results()
         if self.launched:
             self.launched.pop()()
-            self.hear()
+            self.take_results()
 
-    def hear(self):
-        while self.news:
-            self.work.run_round([self.news.pop(0)])
+    def take_results(self):
+        while self.results:
+            self.work.run_round([self.results.pop(0)])
 
     def later(self, *answers):
-        self.clock.advance(ASK_S)
+        self.clock.advance(POLL_S)
         self.turn(*answers)
 
     def hook(self, point, *answers, **more):

@@ -39,7 +39,7 @@ class ForceSite(Site):
             self.store.clusters.get(cluster.id)
         return self.store.receipts.get(cluster.id)
 
-    def told(self, cluster):
+    def abandoned(self, cluster):
         events = self.store.events.after(cluster_id=cluster.id, kind='abandoned')
         return {event.facts['id'] for event in events}
 
@@ -59,7 +59,7 @@ class Forced(ForceSite):
         self.assertEqual(
             {node.compute_id for node in others}, {gone.id for gone in receipt.holdings}
         )
-        self.assertEqual({one.compute_id}, self.told(cluster))
+        self.assertEqual({one.compute_id}, self.abandoned(cluster))
         self.assertEqual({one.compute_id}, self.store.receipts.abandoned('noop'))
         self.assertEqual(frozenset(), self.store.receipts.known('noop', 'server'))
 

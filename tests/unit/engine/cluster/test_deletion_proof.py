@@ -42,3 +42,17 @@ class Strays(Site):
             with self.subTest(kind, **more):
                 self.assertEqual([], self.found(kind, **more))
                 self.assertEqual(math.inf, self.state.nodes.next_at)
+
+    def test_the_second_empty_poll_follows_after_a_pause(self):
+        tx = self.state.tx
+        tx.load(tx.cluster, self.operation(tx.cluster.id, OperationKind.DELETE))
+        for _ in range(2):
+            self.assertFalse(self.proof.complete)
+            self.proof.poll_when_due({'noop'})
+            self.assertEqual(1, len(tx.launches), 'one poll at a time')
+            tx.launches.clear()
+            self.proof.take((), None)
+            self.proof.poll_when_due({'noop'})
+            self.assertEqual([], tx.launches, 'not before the pause')
+            tx.monotonic += self.parts.settings.settle_s
+        self.assertTrue(self.proof.complete)

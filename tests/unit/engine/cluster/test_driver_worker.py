@@ -5,7 +5,7 @@ import dataclasses
 from kiln.cluster_drivers.values import Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError, ClusterNotFound, LeaseLost
 from kiln.clusters.models import Event, OperationKind, OperationState
-from kiln.engine.cluster.driver_worker import ASK_S
+from kiln.engine.cluster.driver_worker import POLL_S
 from kiln.hooks.points import Point
 from kiln.hooks.replies import Answer
 from kiln.hooks.run import SKIP_EVENT
@@ -44,10 +44,10 @@ class Creating(ForeignCase):
 
     def test_it_is_not_polled_early(self):
         self.turn(BUSY)
-        self.clock.advance(ASK_S / 2)
+        self.clock.advance(POLL_S / 2)
         self.turn()
         self.assertEqual(['create'], self.calls())
-        self.assertAlmostEqual(ASK_S / 2, self.work.due - self.clock.monotonic())
+        self.assertAlmostEqual(POLL_S / 2, self.work.due - self.clock.monotonic())
 
     def test_a_failure_of_the_engine_keeps_its_reason(self):
         self.turn(StatusReport(progress=Progress.FAILED, reason='no valid host'))
@@ -128,35 +128,37 @@ class TakenOver(ForeignCase):
 
     def test_an_owner_that_lost_the_cluster_writes_nothing(self):
         self.work.run_round([])
-        before, told, launched = self.work, self.news, self.launched
+        before, results, launched = self.work, self.results, self.launched
         self.takeover()
         launched.pop()()
         with self.assertRaises(LeaseLost):
-            before.run_round(told)
+            before.run_round(results)
         self.assertIs(OperationState.RUNNING, self.state(self.created))
 
     def test_a_result_of_an_earlier_operation_is_ignored(self):
         self.work.run_round([])
         self.launched.pop()()
-        (late,) = self.news
-        self.store.operations.cancel(self.created.id)
-        self.takeover()
-        self.turn()
-        self.submit(OperationKind.REBOOT)
-        self.work.run_round([late])
-        self.assertFalse(self.work.idle)
+        rebooted = self.cancelled_for(OperationKind.REBOOT)
+        self.work.run_round(self.results)
+        self.assertFalse(self.state(rebooted).ended)
+        self.assertEqual(1, len(self.launched), 'the call of the reboot')
 
     def test_a_failure_of_an_earlier_operation_is_ignored(self):
         self.driver.answers.append(ClusterDriverError('Too late.'))
         self.work.run_round([])
         self.launched.pop()()
-        (late,) = self.news
-        self.store.operations.cancel(self.created.id)
-        self.takeover()
-        self.turn()
-        rebooted = self.submit(OperationKind.REBOOT)
-        self.work.run_round([late])
+        rebooted = self.cancelled_for(OperationKind.REBOOT)
+        self.work.run_round(self.results)
         self.assertFalse(self.state(rebooted).ended)
+        self.assertEqual(1, len(self.launched), 'the call of the reboot')
+
+    def cancelled_for(self, kind):
+        """Cancel the creation, whose result has not been taken, and request another operation."""
+        self.store.operations.cancel(self.created.id)
+        self.work.reload()
+        self.work.run_round([])
+        self.assertIs(OperationState.CANCELLED, self.state(self.created))
+        return self.submit(kind)
 
 
 class Hooked(ForeignCase):

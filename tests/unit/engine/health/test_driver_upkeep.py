@@ -55,7 +55,7 @@ class TendedSite(Site):
         found = self.store.clusters.get(cluster.id).trouble
         return found and (found.message, found.hint)
 
-    def told(self, cluster):
+    def events(self, cluster):
         events = self.store.events.after(0, cluster_id=cluster.id)
         return [one.kind for one in events if one.kind in ('cluster-well', 'cluster-trouble')]
 
@@ -67,7 +67,7 @@ class Tended(TendedSite):
         ((name, nodes, left_s),) = self.driver.calls
         self.assertEqual((cluster.name, 3), (name, nodes))
         self.assertLessEqual(left_s, SETTINGS.lease_s / 2)
-        self.assertEqual([], self.told(cluster))
+        self.assertEqual([], self.events(cluster))
 
     def test_trouble_is_kept_reported_once_and_cleared_when_healthy(self):
         cluster = self.created(group(1))
@@ -75,11 +75,11 @@ class Tended(TendedSite):
         for _ in range(2):
             self.tend()
             self.assertEqual('No manager can be asked.', self.trouble(cluster)[0])
-        self.assertEqual(['cluster-trouble'], self.told(cluster))
+        self.assertEqual(['cluster-trouble'], self.events(cluster))
         self.driver.error = None
         self.tend()
         self.assertIsNone(self.trouble(cluster))
-        self.assertEqual(['cluster-trouble', 'cluster-well'], self.told(cluster))
+        self.assertEqual(['cluster-trouble', 'cluster-well'], self.events(cluster))
 
     def test_an_error_affects_neither_the_nodes_nor_the_next_operation(self):
         cluster = self.created(group(2))

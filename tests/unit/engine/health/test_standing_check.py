@@ -55,9 +55,9 @@ class WatchSite(Site):
 
         return Compute(Observed(cloud=self.cloud), settings=STACK)
 
-    def look(self):
+    def poll(self):
         self.calls.clear()
-        self.watch.look()
+        self.watch.poll()
 
     def causes(self, cluster):
         return [one.cause and one.cause.code for one in self.nodes(cluster)]
@@ -73,7 +73,7 @@ class Watching(WatchSite):
         before = [self.nodes(one) for one in clusters]
         seq = self.store.events.last_seq()
         for _ in range(3):
-            self.look()
+            self.poll()
             self.assertEqual({'statuses': 1}, self.calls)
         self.assertEqual(before, [self.nodes(one) for one in clusters])
         self.assertEqual(seq, self.store.events.last_seq())
@@ -84,7 +84,7 @@ class Watching(WatchSite):
         self.cloud.stop(stopped)
         self.cloud.crash(broken)
         self.parts.backends.get(None).suspend(suspended, wait=True).result(120)
-        self.look()
+        self.poll()
         self.assertEqual(
             ['machine_stopped', 'machine_error', 'machine_suspended', None], self.causes(cluster)
         )
@@ -92,12 +92,12 @@ class Watching(WatchSite):
         words = self.nodes(cluster)[1].cause.because.message
         self.assertEqual('The host of the machine died.', words)
         seq = self.store.events.last_seq()
-        self.look()
+        self.poll()
         self.assertEqual(seq, self.store.events.last_seq(), 'it is told once')
         for one in (stopped, broken):
             self.cloud.start(one)
         self.parts.backends.get(None).resume(suspended, wait=True).result(120)
-        self.look()
+        self.poll()
         self.assert_whole(cluster, 4)
         self.assertEqual([None] * 4, self.causes(cluster))
 
@@ -106,10 +106,10 @@ class Watching(WatchSite):
         hidden, gone, _ = [one.compute_id for one in self.nodes(cluster)]
         self.hidden = {hidden}
         self.cloud.vanish(gone)
-        self.look()
+        self.poll()
         self.assertEqual([None, 'machine_absent', None], self.causes(cluster))
         self.assertEqual({'statuses': 1, 'status': 2}, self.calls)
-        self.look()
+        self.poll()
         self.assertEqual({'statuses': 1, 'status': 1}, self.calls, 'the one that is gone is known')
 
     def test_a_backend_that_does_not_answer_makes_nothing_unhealthy(self):
@@ -118,47 +118,47 @@ class Watching(WatchSite):
         compute = self.parts.backends.get(None)
         compute.open_circuit('read')
         with self.assertLogs('kiln.engine.health.machine_state', 'INFO'):
-            self.look()
+            self.poll()
         self.assertEqual({NodeState.READY: 2}, self.states(cluster))
         compute.close_circuit('read')
-        self.look()
+        self.poll()
         self.assertEqual({NodeState.READY: 1, NodeState.UNHEALTHY: 1}, self.states(cluster))
 
     def test_a_cluster_with_a_worker_is_left_to_it(self):
         cluster = self.created(group(2))
-        self.look()
+        self.poll()
         self.cloud.crash(self.nodes(cluster)[0].compute_id)
         lease = self.store.leases.claim(cluster.id, 'another', 60)
-        self.look()
+        self.poll()
         self.assertEqual({NodeState.READY: 2}, self.states(cluster))
         self.store.leases.release(lease)
-        self.look()
+        self.poll()
         self.assertEqual({NodeState.READY: 1, NodeState.UNHEALTHY: 1}, self.states(cluster))
 
     def test_one_of_two_conductors_watches_until_it_is_closed(self):
         cluster = self.created(group(1))
         other = StandingCheck(self.parts, 'other', self.offer)
-        self.look()
+        self.poll()
         self.cloud.crash(self.nodes(cluster)[0].compute_id)
-        other.look()
+        other.poll()
         self.assertEqual({NodeState.READY: 1}, self.states(cluster))
         self.watch.close()
-        other.look()
+        other.poll()
         self.assertEqual({NodeState.UNHEALTHY: 1}, self.states(cluster))
         other.close()
 
     def test_a_conductor_that_lost_the_watch_does_not_poll(self):
         self.created(group(1))
-        self.look()
+        self.poll()
         take_over(self.store, SCOPE, 'other', 60)
-        self.look()
+        self.poll()
         self.assertEqual({}, self.calls)
 
     def test_a_deleted_cluster_is_dropped(self):
         cluster = self.created(group(1))
-        self.look()
+        self.poll()
         self.ended(self.submit(cluster, OperationKind.DELETE))
-        self.look()
+        self.poll()
         self.assertEqual({}, self.calls)
 
 
@@ -167,26 +167,26 @@ class Remedy(WatchSite):
         cluster = self.created(group(4, health=AT_ONCE))
         dead = self.nodes(cluster)[1]
         self.cloud.crash(dead.compute_id)
-        self.look()
+        self.poll()
         (operation,) = self.remediations(cluster)
         self.assertIs(OperationKind.REPLACE, operation.kind)
         self.succeeded(operation)
         self.assert_whole(cluster, 4)
         self.assertNotIn(dead.id, {one.id for one in self.nodes(cluster)})
-        self.look()
+        self.poll()
         self.assertEqual(1, len(self.remediations(cluster)))
 
     def test_a_node_that_can_recover_has_time(self):
         cluster = self.created(group(2))
         self.cloud.crash(self.nodes(cluster)[0].compute_id)
-        self.look()
+        self.poll()
         self.assertEqual([], self.remediations(cluster))
 
     def test_when_too_many_are_dead_the_brake_holds(self):
         cluster = self.created(group(4, health=AT_ONCE))
         for one in self.nodes(cluster)[:2]:
             self.cloud.crash(one.compute_id)
-        self.look()
+        self.poll()
         self.assertEqual([], self.remediations(cluster))
         self.assertEqual({NodeState.READY: 2, NodeState.UNHEALTHY: 2}, self.states(cluster))
 
@@ -194,7 +194,7 @@ class Remedy(WatchSite):
         cluster = self.created(group(4, health=AT_ONCE))
         self.store.clusters.pause(cluster.id)
         self.cloud.crash(self.nodes(cluster)[0].compute_id)
-        self.look()
+        self.poll()
         self.assertEqual([], self.remediations(cluster))
 
 

@@ -68,7 +68,7 @@ class HookSite(Site):
             )
         )  # fmt: skip
 
-    def told(self, cluster):
+    def events(self, cluster):
         return [one.kind for one in self.store.events.after(cluster_id=cluster.id)]
 
 
@@ -97,7 +97,7 @@ class Creating(HookSite):
         # A hook that had succeeded is notified that the operation failed.
         self.assertEqual(['pre_create/a', 'pre_create/b', 'post_create/a'], self.called())
         self.assertEqual('failed', self.calls[2]['outcome'])
-        self.assertIn('hook-failed', self.told(cluster))
+        self.assertIn('hook-failed', self.events(cluster))
 
     def test_a_hook_that_fails_after_a_creation_leaves_the_cluster(self):
         self.answers['post_create/a'] = Answer.failed('the check found no service')
@@ -114,7 +114,7 @@ class Creating(HookSite):
         self.waits(operation, 'the rack is locked')
         self.assertEqual({}, self.machines())
         self.succeeded(operation)
-        self.assertIn('hook-blocked', self.told(cluster))
+        self.assertIn('hook-blocked', self.events(cluster))
         keys = {one['invocation'] for one in self.calls}
         self.assertEqual((1, [1, 2]), (len(keys), [one['attempt'] for one in self.calls]))
 
@@ -168,7 +168,7 @@ class Changing(HookSite):
         self.hooked(self.hook(Point.POST_UPDATE))
         cluster = self.created(group(1))
         self.succeeded(self.change(cluster, group(2)))
-        self.assertIn('hook-passed-over', self.told(cluster))
+        self.assertIn('hook-passed-over', self.events(cluster))
 
 
 class Resetting(HookSite):
@@ -239,7 +239,7 @@ class OfNodes(HookSite):
         self.hooked(self.hook(Point.POST_NODE_READY))
         cluster, operation = self.create(group(1))
         # Like any node that failed, it is replaced by another one.
-        self.until(lambda: self.told(cluster).count('node-failed') > 1)
+        self.until(lambda: self.events(cluster).count('node-failed') > 1)
         self.store.operations.cancel(operation.id)
         self.ended(operation)
 
@@ -253,7 +253,7 @@ class OfNodes(HookSite):
         self.skip(operation, 'a')
         self.succeeded(operation)
         self.assert_whole(cluster, 1)
-        self.assertIn('hook-skipped', self.told(cluster))
+        self.assertIn('hook-skipped', self.events(cluster))
 
 
 class Deleting(HookSite):
@@ -266,7 +266,7 @@ class Deleting(HookSite):
         self.assert_whole(cluster, 1)
         self.succeeded(operation)
         self.assertEqual({}, self.machines())
-        self.assertIn('hook-passed-over', self.told(cluster))
+        self.assertIn('hook-passed-over', self.events(cluster))
 
     def test_000_7_the_hook_after_a_deletion_can_still_read_the_cluster(self):
         seen = []
@@ -334,7 +334,7 @@ class Between(HookSite):
         stuck.set()
         self.answers.clear()
         self.succeeded(second)
-        self.assertNotIn('hook-failed', self.told(cluster))
+        self.assertNotIn('hook-failed', self.events(cluster))
 
     def test_a_build_that_was_sent_is_past_the_hooks_before_it(self):
         cluster = self.created(group(1))
