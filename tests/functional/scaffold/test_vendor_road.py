@@ -21,7 +21,7 @@ class VendorGuide(VendorCase):
         runs = [said for command, _, said in self.vendor.done if command.line == 'pytest']
         self.assertEqual(2, len(runs))
         self.assertNotIn('skipped', runs[0])
-        # Of a missing hook all behaviours of the kit but one are not run, and nothing else.
+        # If a hook is missing, all behaviours of the kit but one are not run, and no other test.
         behaviours = sum(1 for _ in suite.behaviours())
         self.assertRegex(runs[1], rf'\n1 failed, \d+ passed, {behaviours - 1} skipped')
 
