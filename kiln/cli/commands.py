@@ -71,6 +71,7 @@ _HOMES = {
     'driver check': 'driver.check:Check',
     'driver explain': 'driver.explain_lint:Explain',
     'driver test': 'driver.test:Test',
+    'driver mutate': 'driver.mutate:Mutate',
     'circuit list': 'compute.circuit:List',
     'circuit open': 'compute.circuit:Open',
     'circuit close': 'compute.circuit:Close',
