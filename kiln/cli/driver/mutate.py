@@ -128,6 +128,7 @@ class Mutate(KilnCommand):
         if args.list:
             self._print(args, chosen)
             return
+        self.app.say(f'Judging {len(chosen)} of {len(mutants)} mutants; this takes a while.')
         started = time.monotonic()
         verdicts = judge_all(
             subject,

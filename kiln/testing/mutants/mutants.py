@@ -84,7 +84,9 @@ def mutants_of(module: str, text: str, operators: Iterable[str] = OPERATORS) -> 
 
 
 def _edits(code: Code, operators: Iterable[str]) -> Iterator[tuple[ast.AST, str, Edit]]:
-    chosen = [(name, OPERATORS[name]) for name in operators]
+    wanted = frozenset(operators)
+    # In the order of the table, as the first of two equal mutants is kept.
+    chosen = [(name, operator) for name, operator in OPERATORS.items() if name in wanted]
     for node in code.nodes:
         for name, operator in chosen:
             yield from ((node, name, edit) for edit in operator(node, code))
