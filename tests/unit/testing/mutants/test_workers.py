@@ -1,20 +1,26 @@
 """Mutants are judged in processes of their own, whatever they do there."""
 
+import contextlib
 import dataclasses
+import tempfile
 import unittest
 
+from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.testing import minimal
 from kiln.testing.mutants.loading import source_of
 from kiln.testing.mutants.mutants import mutants_of
 from kiln.testing.mutants.subject import Subject
 from kiln.testing.mutants.verdicts import Fate
 from kiln.testing.mutants.workers import DriverFails, judge_all
+from tests.unit.testing.mutants import part_of_kit
+from tests.unit.testing.mutants.part_of_kit import CLOUD
 
+PART = part_of_kit.__name__
 MODULE = minimal.__name__
 SOURCE = source_of(MODULE)
 SUBJECT = Subject(
     name=f'{MODULE}:MinimalDriver',
-    suites=('tests.unit.testing.mutants.part_of_kit:Deletes',),
+    suites=(f'{PART}:Deletes',),
     virtual_time=True,
 )
 DELETE = '    def _delete(self, amphora_id: str) -> None:\n'
@@ -57,12 +63,27 @@ class Workers(unittest.TestCase):
         self.assertEqual(list(zip(mutants, verdicts, strict=True)), progress)
         self.assertEqual(SOURCE, source_of(MODULE))
 
-    def test_one_that_hangs_ends_at_the_time_limit(self):
-        (verdict,) = judge_all(
-            SUBJECT, [deleting('while True: pass')], dependents=[MODULE], limit_s=0.3
+    def test_one_that_hangs_ends_at_the_time_limit_and_what_it_built_is_removed(self):
+        subject = Subject(name='noop', suites=(f'{PART}:DeletesOfNoop',))
+        package = 'kiln.compute_drivers.noop'
+        source = source_of(f'{package}.driver')
+        (early,) = (
+            one
+            for one in mutants_of(f'{package}.driver', source, ['return_early'])
+            if one.function == 'NoopDriver._delete'
         )
+        hangs = early.source.replace('        return\n', '        while True: pass\n', 1)
+        self.assertNotEqual(early.source, hangs)
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            (verdict,) = judge_all(
+                subject,
+                [dataclasses.replace(early, source=hangs)],
+                dependents=[package],
+                limit_s=1.0,
+            )
+            with contextlib.closing(NoopCloud(CLOUD)) as cloud:
+                self.assertEqual((), cloud.instances())
         self.assertIs(Fate.TIMED_OUT, verdict.fate)
-        self.assertTrue(verdict.caught)
 
     def test_a_driver_that_fails_itself_is_refused(self):
         wrong = dataclasses.replace(SUBJECT, suites=('tests.unit.testing.mutants.nothing:Here',))
