@@ -22,6 +22,8 @@ from kiln.testing.mutants.judge import clean_up, judge
 from kiln.testing.mutants.subject import Subject
 from kiln.testing.mutants.verdicts import Fate, Verdict
 
+#: Time limit of the removal of what a mutant has left behind.
+_CLEAN_UP_S = 120.0
 #: Runs :func:`main`.
 PROGRAM = 'from kiln.testing.mutants.worker import main; main()'
 
@@ -69,7 +71,7 @@ def _judged(subject: Subject, task: Task) -> Verdict:
     with tempfile.TemporaryDirectory(prefix='kiln-mutant-') as folder:
         verdict = _forked(work, folder, task.limit_s)
         if not subject.virtual_time:
-            _forked(lambda: clean_up(subject, prefix), folder, task.limit_s)
+            _forked(lambda: clean_up(subject, prefix), folder, _CLEAN_UP_S)
     return dataclasses.replace(verdict, seconds=time.monotonic() - started)
 
 
