@@ -25,6 +25,7 @@ from kiln.compute_drivers.calls import Call
 from kiln.conf import opts
 from kiln.images.recipe_fields import RECIPE
 from kiln.models import Ability
+from kiln.testing.mutants.operators import OPERATORS
 from kiln.wrappers.operations.operation import Operation
 
 EXAMPLES = pathlib.Path(__file__).parents[1] / 'examples'
@@ -68,6 +69,16 @@ class Errors(Generated):
             parents = ' and '.join(base.__name__ for base in error.__bases__)
             yield f'Derived from {parents}.'
             yield ''
+
+
+class MutationOperators(Generated):
+    """The mistakes of which ``kiln driver mutate`` makes mutants."""
+
+    def lines(self) -> Iterator[str]:
+        rows = [('operator', 'mistake')]
+        for name, operator in OPERATORS.items():
+            rows.append((f'``{name}``', inspect.cleandoc(operator.__doc__ or '')))
+        yield from _table(rows)
 
 
 class Face(Generated):
@@ -396,6 +407,7 @@ def setup(app):
     app.add_directive('kiln-options', Options)
     app.add_directive('kiln-commands', Commands)
     app.add_directive('kiln-exit-codes', ExitCodes)
+    app.add_directive('kiln-mutation-operators', MutationOperators)
     app.add_directive('kiln-cluster-file', ClusterFile)
     app.add_directive('kiln-image-file', ImageFile)
     app.connect('build-finished', publish_schema)

@@ -41,6 +41,7 @@ _COMMANDS = {
     'driver.explain_lint': 'driver lint, driver explain',
     'driver.check': 'driver check',
     'driver.test': 'driver test',
+    'driver.mutate': 'driver mutate',
     'compute.circuit': 'circuit list, circuit open, circuit close',
     'compute.appliance': 'appliance list, appliance maintain, appliance return, appliance release',
     'site.conductor': 'conductor',

@@ -114,6 +114,12 @@ MAY_IMPORT = {
     'kiln.testing': CONTRACT | {'kiln.wrappers.base'},
     # Judges also what kiln's guards make of a driver.
     'kiln.testing.conformance': CONTRACT | {'kiln.compute', 'kiln.testing', 'kiln.wrappers'},
+    # Opens wrong copies of a driver as they are configured, and reads a file about them.
+    'kiln.testing.mutants': CONTRACT
+    | {
+        'kiln.clusters.exceptions', 'kiln.compute', 'kiln.conf', 'kiln.testing',
+        'kiln.yaml_schema',
+    },
     # Judges cluster drivers by what the engine makes of them on the simulated cloud.
     'kiln.testing.clusters': CONTRACT
     | VALUES

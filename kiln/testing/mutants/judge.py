@@ -1,0 +1,124 @@
+"""Judgement of one mutant by the behaviours of the kit, up to the first that fails."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import sys
+import threading
+import time
+import unittest
+from collections.abc import Collection, Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+from kiln.testing.conformance import sweep
+from kiln.testing.mutants.loading import import_changed
+from kiln.testing.mutants.subject import Subject
+from kiln.testing.mutants.verdicts import Fate, Verdict
+from kiln.testing.report import BehaviourOutcome
+from kiln.testing.runner import show
+
+
+def judge(
+    subject: Subject,
+    changed: tuple[str, str] | None,
+    *,
+    dependents: Collection[str],
+    first: Sequence[str],
+    prefix: str,
+) -> Verdict:
+    """Return the verdict on a driver with a changed module, or on the driver as it is.
+
+    ``changed`` is the name of the module and its new source. This process is good for
+    nothing else afterwards. The behaviours ``first`` are tried before all others.
+    """
+    started = time.monotonic()
+    try:
+        if changed is not None:
+            import_changed(*changed, dependents)
+            importlib.import_module(changed[0])
+        judges = subject.judges()
+    # Wrong source can raise anything; a test class cannot be imported without its driver.
+    except Exception as exc:
+        return Verdict(fate=Fate.BROKEN, reason=_told(exc))
+    with contextlib.ExitStack() as stack:
+        for one in judges:
+            stack.callback(one.doClassCleanups)
+            one.prefix = prefix  # type: ignore[attr-defined]
+            one.setUpClass()
+            stack.callback(one.tearDownClass)
+        if changed is not None:
+            return _run(_in_order(judges, first), started)
+        with calls_recorded(dependents) as ran:
+            verdict = _run(_in_order(judges, first), started)
+        return dataclasses.replace(verdict, ran=frozenset(ran))
+
+
+@contextlib.contextmanager
+def calls_recorded(places: Collection[str]) -> Iterator[set[str]]:
+    """Record which functions in packages and modules are called, on any thread."""
+    ran: set[str] = set()
+    within = tuple(places), tuple(f'{place}.' for place in places)
+
+    def record(frame: FrameType, event: str, _: object) -> None:
+        if event == 'call':
+            module = str(frame.f_globals.get('__name__'))
+            if module in within[0] or module.startswith(within[1]):
+                ran.add(f'{module}:{frame.f_code.co_qualname.replace("<locals>.", "")}')
+
+    threading.setprofile(record)
+    sys.setprofile(record)
+    try:
+        yield ran
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+
+def clean_up(subject: Subject, prefix: str) -> None:
+    """Remove what a mutant has built in a backend that still exists, and not removed."""
+    for one in subject.judges():
+        case: Any = one(next(_names(one)))
+        case.prefix = prefix
+        with contextlib.ExitStack() as stack:
+            stack.callback(case.doCleanups)
+            case.setUp()
+            sweep.remains(case.driver, prefix, case.time, case.timeout_s)
+
+
+def _run(cases: Iterator[unittest.TestCase], started: float) -> Verdict:
+    passed = 0
+    for case in cases:
+        result = show(case, '')
+        passed += result.outcome is BehaviourOutcome.PASSED
+        if result.outcome is BehaviourOutcome.FAILED:
+            return Verdict(
+                fate=Fate.CAUGHT,
+                behaviour=_id(case),
+                reason=result.reason,
+                passed=passed,
+                seconds=time.monotonic() - started,
+            )
+    return Verdict(fate=Fate.SURVIVED, passed=passed, seconds=time.monotonic() - started)
+
+
+def _in_order(
+    judges: Sequence[type[unittest.TestCase]], first: Sequence[str]
+) -> Iterator[unittest.TestCase]:
+    cases = {_id(case): case for one in judges for case in map(one, _names(one))}
+    wanted = [name for name in first if name in cases]
+    yield from (cases[name] for name in dict.fromkeys([*wanted, *cases]))
+
+
+def _names(judge_class: type[unittest.TestCase]) -> Iterator[str]:
+    return iter(unittest.defaultTestLoader.getTestCaseNames(judge_class))
+
+
+def _id(case: unittest.TestCase) -> str:
+    return f'{type(case).__name__}.{case.id().rpartition(".")[2]}'
+
+
+def _told(exc: Exception) -> str:
+    return f'{type(exc).__name__}: {exc}'

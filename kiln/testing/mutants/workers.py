@@ -1,0 +1,168 @@
+"""Judgement of many mutants, several side by side."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Self
+
+from kiln.exceptions import KilnError
+from kiln.testing.mutants.mutants import Mutant
+from kiln.testing.mutants.subject import Subject
+from kiln.testing.mutants.verdicts import Fate, Verdict
+from kiln.testing.mutants.worker import PROGRAM, Task
+
+#: Called with each mutant and its verdict, as they come.
+Progress = Callable[[Mutant, Verdict], None]
+#: Seconds for a mutant, and how often it may take the time of the right driver.
+_LEAST_S, _TIMES = 10.0, 5
+_LONGEST_S = 3600.0
+#: How many behaviours that caught others are tried first.
+_FIRST = 30
+
+
+class DriverFails(KilnError):
+    """The driver fails the kit as it is, so its mutants cannot be judged."""
+
+    code = 'driver_fails'
+    remedy = 'Repair it first: kiln driver test shows each behaviour that fails.'
+
+
+def judge_all(
+    subject: Subject,
+    mutants: Sequence[Mutant],
+    *,
+    dependents: Sequence[str],
+    jobs: int = 1,
+    limit_s: float | None = None,
+    progress: Progress | None = None,
+) -> list[Verdict]:
+    """Return the verdict on each mutant, in their order.
+
+    ``jobs`` are judged side by side. Without a limit, a mutant gets a few times as long as
+    the driver itself.
+
+    :raises DriverFails: the driver as it is does not pass.
+    """
+    order = _Order()
+    with contextlib.ExitStack() as stack:
+        # Left last: its threads end when the workers do.
+        pool = stack.enter_context(ThreadPoolExecutor(jobs))
+        workers: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        for _ in range(max(1, min(jobs, len(mutants)))):
+            workers.put(stack.enter_context(_Worker(subject)))
+        # On an interruption, those that wait are not begun.
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        right = _of_the_driver(
+            subject,
+            workers,
+            Task(changed=None, dependents=tuple(dependents), limit_s=limit_s or _LONGEST_S),
+        )
+        waiting_s = 0.0 if subject.virtual_time else subject.timeout_s
+        limit_s = limit_s or _LEAST_S + waiting_s + _TIMES * right.seconds
+
+        def judged(mutant: Mutant) -> Verdict:
+            if mutant.in_function and mutant.place not in right.ran:
+                verdict = Verdict(fate=Fate.NOT_RUN)
+                order.learn(mutant, verdict, progress)
+                return verdict
+            worker = workers.get()
+            try:
+                task = Task(
+                    changed=(mutant.module, mutant.source),
+                    dependents=tuple(dependents),
+                    first=order.first(mutant),
+                    limit_s=limit_s,
+                )
+                verdict = worker.judge(task)
+            finally:
+                workers.put(worker)
+            order.learn(mutant, verdict, progress)
+            return verdict
+
+        return list(pool.map(judged, mutants))
+
+
+def _of_the_driver(subject: Subject, workers: queue.SimpleQueue[_Worker], task: Task) -> Verdict:
+    """Judge the driver as it is; the time that it takes is part of the verdict."""
+    worker = workers.get()
+    verdict = worker.judge(task)
+    workers.put(worker)
+    if verdict.caught or not verdict.passed:
+        raise DriverFails(
+            f'Cannot judge mutants of {subject.name}: the driver itself fails '
+            f'{verdict.behaviour or "the kit"}: {verdict.reason or "no behaviour is shown."}'
+        )
+    return verdict
+
+
+class _Order:
+    """Learns which behaviours catch mutants; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._here: dict[str, collections.Counter[str]] = {}
+        self._anywhere: collections.Counter[str] = collections.Counter()
+
+    def first(self, mutant: Mutant) -> tuple[str, ...]:
+        """Return the behaviours most likely to catch a mutant, the likeliest first."""
+        with self._lock:
+            here = self._here.get(mutant.place, collections.Counter())
+            ranked = [*here.most_common(_FIRST), *self._anywhere.most_common(_FIRST)]
+            return tuple(name for name, _ in ranked)
+
+    def learn(self, mutant: Mutant, verdict: Verdict, progress: Progress | None) -> None:
+        """Remember what caught a mutant, and report it."""
+        with self._lock:
+            if verdict.behaviour:
+                here = self._here.setdefault(mutant.place, collections.Counter())
+                here[verdict.behaviour] += 1
+                self._anywhere[verdict.behaviour] += 1
+            if progress is not None:
+                progress(mutant, verdict)
+
+
+class _Worker:
+    """A running worker program; ``judge`` takes one task at a time."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._program = subprocess.Popen(  # noqa: S603  # this interpreter
+            [sys.executable, '-c', PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # Ctrl-C is for the parent, which ends it.
+            start_new_session=True,
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
+        )
+        self._send(subject)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the program, and what it judges."""
+        assert self._program.stdin is not None
+        assert self._program.stdout is not None
+        self._program.stdin.close()
+        self._program.wait()
+        self._program.stdout.close()
+
+    def judge(self, task: Task) -> Verdict:
+        """Return the verdict on a task."""
+        self._send(task)
+        assert self._program.stdout is not None
+        verdict: Verdict = pickle.load(self._program.stdout)  # noqa: S301  # our own
+        return verdict
+
+    def _send(self, words: Subject | Task) -> None:
+        assert self._program.stdin is not None
+        pickle.dump(words, self._program.stdin)
+        self._program.stdin.flush()

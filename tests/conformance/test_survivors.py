@@ -1,0 +1,24 @@
+"""The files of survivors are right: each entry names a mutant, and has a reason.
+
+A soak judges the mutants themselves.
+"""
+
+import pathlib
+import unittest
+
+from kiln.testing.mutants.loading import source_of
+from kiln.testing.mutants.mutants import mutants_of
+from kiln.testing.mutants.survivors import read_survivors
+
+FOLDER = pathlib.Path(__file__).parent / 'survivors'
+
+
+class SurvivorsTest(unittest.TestCase):
+    def test_each_entry_names_a_mutant(self):
+        for path in sorted(FOLDER.glob('*.yaml')):
+            keys = set(read_survivors(path))
+            self.assertTrue(keys, path)
+            for module in {place.partition(':')[0] for place, _, _ in keys}:
+                operators = {name for place, name, _ in keys if place.partition(':')[0] == module}
+                keys -= {one.key for one in mutants_of(module, source_of(module), operators)}
+            self.assertEqual(set(), keys, f'{path} has entries of mutants that do not exist')
