@@ -3,6 +3,10 @@
 A hook receives checked arguments, calls the backend's API, and raises kiln's errors. It
 returns when the backend has accepted, never waits for the effect, and can be called from
 many threads at once.
+
+An error is a value: it names its subject, its facts are plain data that agree with each
+other, and another process can read it. Every call about an amphora that does not exist
+raises InstanceNotFoundError, which is never to be retried; only a delete succeeds.
 """
 
 from __future__ import annotations

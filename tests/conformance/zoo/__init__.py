@@ -5,9 +5,11 @@ from tests.conformance.zoo import (
     builders,
     deleters,
     failures,
+    finders,
     guards,
     keepers,
     lookers,
+    makers,
     movers,
     speakers,
 )
@@ -19,9 +21,11 @@ __all__ = [
     'builders',
     'deleters',
     'failures',
+    'finders',
     'guards',
     'keepers',
     'lookers',
+    'makers',
     'movers',
     'speakers',
 ]

@@ -224,3 +224,14 @@ class KeepsReasonsToItself(NoopAnimal):
 
     def _status(self, amphora_id):
         return dataclasses.replace(super()._status(amphora_id), fault=None)
+
+
+@caught_by('test_a_health_check_fails_while_the_backend_cannot_be_used')
+class ChecksTheRequestOnly(NoopAnimal):
+    """Reports a backend that cannot be used as a wrong request."""
+
+    def _check(self):
+        try:
+            return super()._check()
+        except ServiceUnavailable as exc:
+            raise InstanceNotFoundError(str(exc)) from exc

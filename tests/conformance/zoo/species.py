@@ -19,13 +19,17 @@ LATENCIES = {
 
 #: Every animal, with exactly the behaviours that catch it.
 ZOO = {}
+#: Animals that cannot do what most behaviours begin with, and so are caught by many more.
+HELPLESS = set()
 
 
-def caught_by(*behaviours):
+def caught_by(*behaviours, among_others=False):
     """Put a driver with one defect into the zoo."""
 
     def keep(animal):
         ZOO[animal] = frozenset(behaviours)
+        if among_others:
+            HELPLESS.add(animal)
         return animal
 
     return keep

@@ -12,6 +12,7 @@ from kiln.exceptions import (
     AmphoraBuildError,
     AmphoraComputeError,
     BuildOutcomeUnknown,
+    ComputeServiceError,
     InstanceNotFoundError,
     InsufficientCapacity,
     Outcome,
@@ -194,11 +195,25 @@ class FaultConformance(GuardedFixture):
             found, 'find_build() returned None although the backend could not be read'
         )
 
+    def test_a_health_check_fails_while_the_backend_cannot_be_used(self) -> None:
+        self.refuse(Call.CHECK)
+        # Where the check had no error, a guard has repeated it.
+        if error := self.error_in(self.driver.check):
+            self.assertIsInstance(error, ComputeServiceError)
+
     def test_no_secret_is_in_the_error_of_a_failed_build(self) -> None:
         self.faults.lose_answer(Call.BUILD)
         given = self.taken(user_data=SECRET, config_drive_files={'/etc/key.pem': SECRET})
         error = self.build_error(self.new_key(), **given)
         self.assertNotIn(SECRET, f'{error} {error!r} {error and error.to_dict()}')
+
+    def refuse(self, call: Call) -> None:
+        """Have the next such call refused, or skip if the bench does not know the call."""
+        try:
+            self.faults.refuse(call)
+        except LookupError as exc:
+            # Benches that were written before the kit asked for this call.
+            raise CannotBeShown(f'the bench cannot have {call.label} refused') from exc
 
     def error_in(self, call: Callable[[], object]) -> AmphoraComputeError | None:
         """Make a call, and return its error, or None if it succeeded."""

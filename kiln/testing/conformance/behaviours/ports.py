@@ -70,6 +70,11 @@ class Ports(ConformanceFixture):
         self.assertIn(attachment.network_id, (None, network_id))
 
     @needs(Ability.ATTACH_NETWORK)
+    def test_an_attachment_has_a_subnet_for_each_of_its_addresses_or_none(self) -> None:
+        attachment = self.driver.attach_network(self.build_active(), self.network_id())
+        self.assertIn(len(attachment.subnet_ids), (0, len(attachment.addresses)))
+
+    @needs(Ability.ATTACH_NETWORK)
     def test_a_network_can_be_attached_to_two_instances(self) -> None:
         network_id = self.network_id()
         ports = {
