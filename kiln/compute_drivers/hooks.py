@@ -4,6 +4,13 @@ A hook receives checked arguments, calls the backend's API, and raises kiln's er
 returns when the backend has accepted, never waits for the effect, and can be called from
 many threads at once.
 
+Several drivers, in any number of processes, work on one backend at the same time. What one
+of them has built, every other describes, lists, finds, builds again to the same id, changes
+and deletes: nothing that another driver needs is kept in memory alone. A call changes only
+the amphora that it names; amphorae with the same name or key, of any owner, stay as they
+are. An id is accepted whatever the owner of its amphora, and neither a name nor a key is
+taken for an id.
+
 An error is a value: it names its subject, its facts are plain data that agree with each
 other, and another process can read it. Every call about an amphora that does not exist
 raises InstanceNotFoundError, which is never to be retried; only a delete succeeds.

@@ -76,6 +76,13 @@ class Bench(Faults):
     def __init__(self, driver: Any) -> None:
         self.driver = driver
 
+    def another_driver(self) -> Any:
+        """Open another driver of the same backend, as another process would.
+
+        Only needed where each driver of the tests has a backend of its own, in memory.
+        """
+        raise CannotBeShown('another_driver() is not among what the bench offers')
+
 
 def bench_of(driver: AmphoraComputeDriver) -> Bench:
     """Return the bench of a driver, or an empty one where it names none.

@@ -21,6 +21,16 @@ class NoopBench(Bench):
         self.port_ids = ('port-1',) if offered.ports is None else tuple(offered.ports)
         self.network_ids = ('net-1',) if offered.networks is None else tuple(offered.networks)
 
+    def another_driver(self) -> NoopDriver:
+        if self._cloud.store.shared:
+            # Then the fixture opens the file once more.
+            return super().another_driver()
+        other: NoopDriver = type(self.driver)()
+        other.cloud, other.clock = self._cloud, self._cloud.clock
+        other.name, other.owner = self.driver.name, self.driver.owner
+        other.missing_abilities = self.driver.missing_abilities
+        return other
+
     def refuse(self, call: Call) -> None:
         self._next(call, Action.REFUSE)
 

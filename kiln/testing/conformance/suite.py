@@ -25,6 +25,7 @@ from kiln.testing.conformance.behaviours.listing import Listing
 from kiln.testing.conformance.behaviours.offers import Offers
 from kiln.testing.conformance.behaviours.ports import Ports
 from kiln.testing.conformance.behaviours.repeating import Repeating
+from kiln.testing.conformance.behaviours.sharing import Sharing, Strangers
 from kiln.testing.conformance.behaviours.states import States
 from kiln.testing.conformance.behaviours.threads import Threads
 from kiln.testing.conformance.behaviours.values import Values
@@ -42,6 +43,8 @@ class ComputeDriverConformance(
     Finding,
     Listing,
     Watching,
+    Sharing,
+    Strangers,
     States,
     Execution,
     Ports,

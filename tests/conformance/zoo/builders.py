@@ -29,6 +29,9 @@ class Altering(MinimalAnimal):
     'test_building_again_once_it_is_active_returns_the_first_instance',
     'test_a_key_that_built_something_else_is_refused',
     'test_many_threads_with_one_key_build_one_instance',
+    'test_building_again_in_another_driver_returns_the_first_instance',
+    'test_a_key_that_built_something_else_is_refused_in_another_driver',
+    'test_building_again_leaves_the_instance_of_another_owner',
 )
 class Duplicates(MinimalAnimal):
     """Builds again for a key that already has an instance."""
@@ -59,7 +62,10 @@ class LooksBeforeItLocks(MinimalAnimal):
             self._window.reset()
 
 
-@caught_by('test_a_key_that_built_something_else_is_refused')
+@caught_by(
+    'test_a_key_that_built_something_else_is_refused',
+    'test_a_key_that_built_something_else_is_refused_in_another_driver',
+)
 class AdoptsAnything(MinimalAnimal):
     """Returns the instance with the key even if the request differs."""
 
@@ -92,7 +98,10 @@ class RenamesWhatItFinds(MinimalAnimal):
             raise
 
 
-@caught_by('test_the_key_of_a_deleted_instance_builds_a_new_one')
+@caught_by(
+    'test_the_key_of_a_deleted_instance_builds_a_new_one',
+    'test_a_delete_in_another_driver_is_seen_by_the_first',
+)
 class RemembersKeysForEver(MinimalAnimal):
     """Returns the id of a deleted instance for a build with its key."""
 
@@ -105,7 +114,11 @@ class RemembersKeysForEver(MinimalAnimal):
         return self._built.setdefault(built, super()._build(request))
 
 
-@caught_by('test_the_build_key_is_kept_on_the_instance')
+@caught_by(
+    'test_the_build_key_is_kept_on_the_instance',
+    'test_building_again_in_another_driver_returns_the_first_instance',
+    'test_building_again_leaves_the_instance_of_another_owner',
+)
 class KeepsKeysToItself(MinimalAnimal):
     """Keeps build keys in its own memory, where no other process sees them."""
 
@@ -129,6 +142,9 @@ class KeepsKeysToItself(MinimalAnimal):
     'test_the_owner_is_kept_on_the_instance',
     'test_a_list_has_only_instances_of_its_owner',
     'test_an_instance_is_described_alike_wherever_it_is_found',
+    'test_deleting_an_instance_leaves_that_of_another_owner',
+    'test_building_again_leaves_the_instance_of_another_owner',
+    'test_the_id_of_another_owners_instance_is_accepted',
 )
 class KeepsOwnersToItself(MinimalAnimal):
     """Lists by owner, but does not store the owner on the instance."""
@@ -140,7 +156,10 @@ class KeepsOwnersToItself(MinimalAnimal):
         return (dataclasses.replace(one, owner=None) for one in super().list_amphorae(owner=owner))
 
 
-@caught_by('test_a_key_that_another_owner_used_is_free')
+@caught_by(
+    'test_a_key_that_another_owner_used_is_free',
+    'test_deleting_an_instance_leaves_that_of_another_owner',
+)
 class MixesUpKeysOfOwners(MinimalAnimal):
     """Takes an instance of another site with the same build key for its own."""
 
@@ -201,6 +220,7 @@ class BuildsOnlyMachines(Altering):
 @caught_by(
     'test_an_id_is_not_used_again',
     'test_the_key_of_a_deleted_instance_builds_a_new_one',
+    'test_a_delete_in_another_driver_is_seen_by_the_first',
 )
 class UsesIdsAgain(MinimalAnimal):
     """Reuses ids: each instance gets the lowest free number."""

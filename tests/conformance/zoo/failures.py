@@ -125,7 +125,10 @@ class TakesRoomForQuota(Failing):
         raise error
 
 
-@caught_by('test_a_build_whose_answer_was_lost_is_found_by_its_key')
+@caught_by(
+    'test_a_build_whose_answer_was_lost_is_found_by_its_key',
+    'test_another_driver_finds_what_one_has_built_by_name_and_key',
+)
 class FindsOnlyWhatItHeardOf(NoopAnimal):
     """Finds by key in its own memory, and not in the backend."""
 

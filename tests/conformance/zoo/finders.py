@@ -54,6 +54,7 @@ class FindsByNameOnly(MinimalAnimal):
     'test_a_name_that_does_not_belong_to_the_id_is_not_found',
     'test_a_name_that_several_instances_have_is_ambiguous',
     'test_an_instance_is_described_alike_wherever_it_is_found',
+    'test_another_driver_finds_what_one_has_built_by_name_and_key',
 )
 class FindsByIdOnly(MinimalAnimal):
     """Takes a name for an id."""
@@ -86,6 +87,7 @@ class LooksForNothing(MinimalAnimal):
     'test_an_id_is_not_used_again',
     'test_a_deleted_instance_cannot_be_fetched',
     'test_an_unknown_id_is_not_found',
+    'test_a_name_or_a_key_is_not_taken_for_an_id',
 )
 class DescribesEveryId(MinimalAnimal):
     """Describes an instance for an id that the backend does not know."""
@@ -113,7 +115,10 @@ class KnowsEveryId(MinimalAnimal):
             return ComputeStatus(amphora_id=amphora_id, state=State.UNKNOWN, observed_at=now)
 
 
-@caught_by('test_a_build_is_found_by_its_key')
+@caught_by(
+    'test_a_build_is_found_by_its_key',
+    'test_another_driver_finds_what_one_has_built_by_name_and_key',
+)
 class FindsNoKey(MinimalAnimal):
     """Compares keys with names."""
 
@@ -133,6 +138,8 @@ class FindsAnyKey(MinimalAnimal):
 @caught_by(
     'test_a_list_of_another_owner_has_its_instances',
     'test_an_owner_of_the_wrong_form_is_refused',
+    'test_deleting_an_instance_leaves_that_of_another_owner',
+    'test_building_again_leaves_the_instance_of_another_owner',
 )
 class ListsForItsSiteOnly(MinimalAnimal):
     """Ignores the requested owner."""

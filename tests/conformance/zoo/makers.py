@@ -85,6 +85,7 @@ class HasOneInstancePerSite(MinimalAnimal):
 @caught_by(
     'test_a_name_that_is_taken_is_used_again_or_refused',
     'test_a_name_that_several_instances_have_is_ambiguous',
+    'test_deleting_an_instance_leaves_its_namesake',
 )
 class ReturnsTheNamesake(MinimalAnimal):
     """Returns the instance that has the name of a build already."""
@@ -251,6 +252,8 @@ class BeginsAsStopped(Reporting):
     'test_an_instance_that_is_active_stays_so',
     'test_a_status_and_a_description_agree_on_the_state',
     'test_a_repeated_build_whose_answer_was_lost_leaves_the_running_instance',
+    'test_a_cancelled_build_leaves_the_instance_of_another_owner_with_its_key',
+    'test_a_name_or_a_key_is_not_taken_for_an_id',
 )
 class FlickersAfterItsStart(Reporting):
     """Reports an active instance as being built at each second look."""
@@ -273,6 +276,8 @@ class FlickersAfterItsStart(Reporting):
 @caught_by(
     'test_an_instance_is_described_alike_wherever_it_is_found',
     'test_a_status_and_a_description_agree_on_the_state',
+    'test_deleting_an_instance_leaves_that_of_another_owner',
+    'test_building_again_leaves_the_instance_of_another_owner',
 )
 class DescribesOtherStates(MinimalAnimal):
     """Describes an instance with its state as of an hour ago."""
@@ -285,6 +290,8 @@ class DescribesOtherStates(MinimalAnimal):
 @caught_by(
     'test_an_instance_is_described_alike_wherever_it_is_found',
     'test_all_facts_of_an_instance_but_the_raw_ones_are_plain_data',
+    'test_deleting_an_instance_leaves_that_of_another_owner',
+    'test_building_again_leaves_the_instance_of_another_owner',
 )
 class MetadataOfItsOwnKind(MinimalAnimal):
     """Returns metadata that is not plain data."""

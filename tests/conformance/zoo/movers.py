@@ -40,6 +40,7 @@ class SuspendsOnce(NoopAnimal):
 @caught_by(
     'test_an_instance_survives_a_soft_reboot',
     'test_an_instance_survives_a_hard_reboot',
+    'test_rebooting_an_instance_leaves_that_of_another_owner',
 )
 class RebootsByBuilding(NoopAnimal):
     """Has another instance, with another id, after a reboot."""
@@ -62,6 +63,7 @@ class NeedsToStartAgain(NoopAnimal):
 @caught_by(
     'test_a_rebuilt_instance_becomes_active_again',
     'test_a_rebuilt_instance_keeps_name_key_and_owner',
+    'test_rebuilding_an_instance_leaves_that_of_another_owner',
 )
 class RebuildsUnderAnotherId(NoopAnimal):
     """Has another instance, with another id, after a rebuild."""
@@ -392,6 +394,8 @@ class FindsNoImageValid(NoopAnimal):
     'test_suspending_again_is_a_success',
     'test_a_resumed_instance_is_active_again',
     'test_a_resume_returns_before_its_effect',
+    'test_an_action_in_another_driver_is_seen_by_the_first',
+    'test_suspending_an_instance_leaves_that_of_another_owner',
 )
 class SuspendsNothing(NoopAnimal):
     """Accepts a suspend without an effect."""
