@@ -218,6 +218,7 @@ class Amphora:
     image_id: str | None = None
     availability_zone: str | None = None
     server_group_id: str | None = None
+    # Always in the same order; the addresses of one port follow each other.
     addresses: tuple[Address, ...] = ()
     metadata: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_FACTS)
     # Seconds since the epoch.

@@ -298,7 +298,10 @@ class AmphoraComputeDriver(ComputeHooks):
         return attachment
 
     def detach_port(self, amphora_id: str, port_id: str) -> None:
-        """Detach a port; succeed if it is not attached."""
+        """Detach a port; succeed if it is not attached.
+
+        A port of another amphora stays attached there.
+        """
         self._perform_checked(Call.DETACH_PORT, amphora_id, port_id)
 
     def attach_network(

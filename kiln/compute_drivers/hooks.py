@@ -62,6 +62,9 @@ class ComputeHooks(abc.ABC):
         :class:`~kiln.exceptions.BuildDiffers` if it does not match the request. If the
         answer was lost, raise :class:`~kiln.exceptions.BuildOutcomeUnknown`, and never
         guess.
+        All of the request takes effect, or the build is refused: nothing is dropped. What
+        the amphora reports of it is as in the request, in any script. A build that is
+        refused gives back the ports and other resources that it took.
         """
 
     @abc.abstractmethod
@@ -74,7 +77,7 @@ class ComputeHooks(abc.ABC):
 
     @abc.abstractmethod
     def _list(self, owner: str) -> Iterable[Amphora]:
-        """Return every amphora that carries this owner, in any state."""
+        """Return every amphora that carries this owner, in any state, to the last page."""
 
     # ---- correct as they are; override them if the backend can be faster ---
 

@@ -16,7 +16,21 @@ from kiln.models import Amphora, BuildRequest, Limits, State
 class MinimalDriver(AmphoraComputeDriver):
     """Keeps amphorae in a dict; each is active as soon as it is built."""
 
-    limits = Limits()
+    # There is no machine that could have them, and kiln refuses them before _build() is
+    # called. A driver that takes an argument of a build and drops it is wrong.
+    limits = Limits(
+        refused_options=frozenset(
+            {
+                'config_drive_files',
+                'keys',
+                'network_ids',
+                'port_ids',
+                'sec_groups',
+                'server_group_id',
+                'user_data',
+            }
+        )
+    )
     name = 'minimal'
     bench = 'kiln.testing.minimal:MinimalBench'
 
@@ -41,7 +55,6 @@ class MinimalDriver(AmphoraComputeDriver):
                 flavor=request.flavor,
                 image_id=request.image_id,
                 availability_zone=request.availability_zone,
-                server_group_id=request.server_group_id,
                 metadata=request.metadata,
                 created_at=self.clock.time(),
             )

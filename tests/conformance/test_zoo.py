@@ -39,7 +39,7 @@ def judged(animal, names):
         driver,
         guards=guards,
         select=names,
-        port_ids=['port-1'],
+        port_ids=['port-1', 'port-2'],
         network_ids=['net-1'],
         timeout_s=TIMEOUT_S,
     )

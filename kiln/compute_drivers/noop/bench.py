@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection
 from typing import Any
 
 from kiln.compute_drivers.authoring.bench import Bench
 from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.noop import view
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Action, Fault
+from kiln.compute_drivers.noop.simulation.machines import PAGE
+from kiln.models import BuildRequest
 
 
 class NoopBench(Bench):
     """Scripts the faults of one cloud, and names ports and networks that it has."""
+
+    page_size = PAGE
 
     def __init__(self, driver: NoopDriver) -> None:
         super().__init__(driver)
         self._cloud = driver.cloud
         offered = self._cloud.catalogue
         # A cloud without a list accepts any id.
-        self.port_ids = ('port-1',) if offered.ports is None else tuple(offered.ports)
+        self.port_ids = ('port-1', 'port-2') if offered.ports is None else tuple(offered.ports)
         self.network_ids = ('net-1',) if offered.networks is None else tuple(offered.networks)
 
     def another_driver(self) -> NoopDriver:
@@ -30,6 +37,12 @@ class NoopBench(Bench):
         other.name, other.owner = self.driver.name, self.driver.owner
         other.missing_abilities = self.driver.missing_abilities
         return other
+
+    def lacking(self, amphora_id: str, request: BuildRequest) -> Collection[str]:
+        # The cloud keeps digests of what it must not show.
+        has = self.driver.get_amphora(amphora_id=amphora_id).raw
+        wanted = json.loads(view.spec(request))
+        return {name.removesuffix('_sha256') for name in wanted if has.get(name) != wanted[name]}
 
     def refuse(self, call: Call) -> None:
         self._next(call, Action.REFUSE)

@@ -25,6 +25,7 @@ from kiln.testing.conformance.behaviours.listing import Listing
 from kiln.testing.conformance.behaviours.offers import Offers
 from kiln.testing.conformance.behaviours.ports import Ports
 from kiln.testing.conformance.behaviours.repeating import Repeating
+from kiln.testing.conformance.behaviours.requests import Requests
 from kiln.testing.conformance.behaviours.sharing import Sharing, Strangers
 from kiln.testing.conformance.behaviours.states import States
 from kiln.testing.conformance.behaviours.threads import Threads
@@ -38,6 +39,7 @@ from kiln.testing.runner import Behaviour, Progress, run, selected
 
 class ComputeDriverConformance(
     Building,
+    Requests,
     Repeating,
     Deleting,
     Finding,

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from kiln.compute_drivers.authoring.adoption import adopted
 from kiln.exceptions import BuildDiffers
 from kiln.models import AmphoraType, Limits
-from tests.conformance.zoo.species import MinimalAnimal, caught_by
+from tests.conformance.zoo.species import REFUSED, MinimalAnimal, caught_by
 
 
 class Altering(MinimalAnimal):
@@ -178,7 +178,10 @@ class CutsNames(Altering):
         return {'name': amphora.name[:63]}
 
 
-@caught_by('test_the_name_is_kept_as_it_was_given')
+@caught_by(
+    'test_the_name_is_kept_as_it_was_given',
+    'test_a_name_and_metadata_outside_ascii_are_kept_or_refused',
+)
 class LowersNames(Altering):
     """Writes names in lower case."""
 
@@ -186,7 +189,11 @@ class LowersNames(Altering):
         return {'name': amphora.name.lower()}
 
 
-@caught_by('test_metadata_is_kept_as_it_was_given')
+@caught_by(
+    'test_metadata_is_kept_as_it_was_given',
+    'test_a_name_and_metadata_outside_ascii_are_kept_or_refused',
+    'test_all_that_is_requested_together_is_found_again',
+)
 class DropsMetadata(Altering):
     """Forgets metadata."""
 
@@ -211,7 +218,9 @@ class SharesMetadata(Altering):
 class BuildsOnlyMachines(Altering):
     """Offers containers, and builds virtual machines."""
 
-    limits = Limits(amphora_types=frozenset({AmphoraType.VM, AmphoraType.CONTAINER}))
+    limits = Limits(
+        amphora_types=frozenset({AmphoraType.VM, AmphoraType.CONTAINER}), refused_options=REFUSED
+    )
 
     def altered(self, amphora):
         return {'amphora_type': AmphoraType.VM}
@@ -243,14 +252,14 @@ class UsesIdsAgain(MinimalAnimal):
 class TakesTooManyFiles(MinimalAnimal):
     """Accepts more files than the contract allows."""
 
-    limits = Limits(max_files=20)
+    limits = Limits(max_files=20, refused_options=REFUSED)
 
 
 @caught_by('test_no_larger_files_are_allowed_than_the_contract_allows')
 class TakesTooLargeFiles(MinimalAnimal):
     """Accepts larger files than the contract allows."""
 
-    limits = Limits(max_file_bytes=1024 * 1024)
+    limits = Limits(max_file_bytes=1024 * 1024, refused_options=REFUSED)
 
 
 @caught_by(

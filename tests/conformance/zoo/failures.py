@@ -31,7 +31,11 @@ class Failing(NoopAnimal):
             return self.lament(exc, request)
 
 
-@caught_by('test_a_build_that_says_nothing_was_done_has_left_nothing')
+@caught_by(
+    'test_a_build_that_says_nothing_was_done_has_left_nothing',
+    'test_a_refused_build_gives_its_ports_back',
+    'test_a_refused_build_leaves_no_resource_behind',
+)
 class LeaksOnFailure(Failing):
     """Reports that nothing was built, but leaves an instance."""
 
@@ -85,6 +89,8 @@ class KnowsNoOutcome(Failing):
     'test_a_refused_build_says_that_nothing_was_done',
     'test_a_build_that_says_nothing_was_done_has_left_nothing',
     'test_a_refused_build_can_be_repeated',
+    'test_a_refused_build_gives_its_ports_back',
+    'test_a_refused_build_leaves_no_resource_behind',
 )
 class SwallowsRefusals(Failing):
     """Returns an id as if the build had not failed."""
@@ -210,6 +216,7 @@ class CallsAllActive(Instant):
     'test_a_build_that_fails_later_ends_in_error_with_its_reason',
     'test_an_instance_in_error_is_listed',
     'test_an_instance_in_error_can_be_deleted',
+    'test_the_ports_of_an_instance_in_error_are_free_when_it_is_deleted',
 )
 class HidesErrors(Instant):
     """Does not report the error state."""

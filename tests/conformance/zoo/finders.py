@@ -55,6 +55,7 @@ class FindsByNameOnly(MinimalAnimal):
     'test_a_name_that_several_instances_have_is_ambiguous',
     'test_an_instance_is_described_alike_wherever_it_is_found',
     'test_another_driver_finds_what_one_has_built_by_name_and_key',
+    'test_a_name_and_metadata_outside_ascii_are_kept_or_refused',
 )
 class FindsByIdOnly(MinimalAnimal):
     """Takes a name for an id."""

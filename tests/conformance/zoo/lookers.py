@@ -7,7 +7,10 @@ from kiln.models import Amphora, Changes, ComputeStatus, State
 from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
 
 
-@caught_by('test_a_list_has_every_instance_of_this_site')
+@caught_by(
+    'test_a_list_has_every_instance_of_this_site',
+    'test_all_instances_are_found_however_many_there_are',
+)
 class ListsTheFirstPage(MinimalAnimal):
     """Forgets that a backend answers a list in pages."""
 
@@ -293,7 +296,10 @@ class TrustsItsMemory(NoopAnimal):
         self._seen.pop(amphora_id, None)
 
 
-@caught_by('test_statuses_include_every_requested_instance')
+@caught_by(
+    'test_statuses_include_every_requested_instance',
+    'test_all_instances_are_found_however_many_there_are',
+)
 class TellsOfTwo(MinimalAnimal):
     """Returns only as many statuses as fit into one request."""
 

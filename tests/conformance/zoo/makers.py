@@ -13,7 +13,7 @@ from kiln.exceptions import (
     InvalidRequest,
 )
 from kiln.models import Limits, State
-from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
+from tests.conformance.zoo.species import REFUSED, MinimalAnimal, NoopAnimal, caught_by
 
 
 @caught_by(
@@ -292,6 +292,7 @@ class DescribesOtherStates(MinimalAnimal):
     'test_all_facts_of_an_instance_but_the_raw_ones_are_plain_data',
     'test_deleting_an_instance_leaves_that_of_another_owner',
     'test_building_again_leaves_the_instance_of_another_owner',
+    'test_all_that_is_requested_together_is_found_again',
 )
 class MetadataOfItsOwnKind(MinimalAnimal):
     """Returns metadata that is not plain data."""
@@ -367,7 +368,7 @@ class BuildsNoType(MinimalAnimal):
 class LimitsByObjects(MinimalAnimal):
     """Declares its limits as something else than the contract's limits."""
 
-    limits = type('VendorLimits', (Limits,), {})()
+    limits = type('VendorLimits', (Limits,), {})(refused_options=REFUSED)
 
 
 @caught_by('test_what_is_lacking_is_refused_whether_or_not_the_instance_exists')

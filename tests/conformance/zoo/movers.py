@@ -99,7 +99,11 @@ class SaysAllItKnows(NoopAnimal):
         return super()._console_log(amphora_id, None)
 
 
-@caught_by('test_attaching_a_port_again_is_a_success')
+@caught_by(
+    'test_attaching_a_port_again_is_a_success',
+    'test_the_ports_of_a_build_are_attached',
+    'test_a_build_with_a_free_and_a_taken_port_takes_neither',
+)
 class AttachesOnce(NoopAnimal):
     """Refuses to attach a port that is already attached to the instance."""
 
@@ -110,7 +114,10 @@ class AttachesOnce(NoopAnimal):
         return super()._attach_port(amphora_id, port_id)
 
 
-@caught_by('test_a_port_in_use_elsewhere_is_refused')
+@caught_by(
+    'test_a_port_in_use_elsewhere_is_refused',
+    'test_detaching_the_port_of_another_instance_leaves_it',
+)
 class StealsPorts(NoopAnimal):
     """Detaches a port from any instance that has it."""
 
@@ -124,6 +131,8 @@ class StealsPorts(NoopAnimal):
 @caught_by(
     'test_an_attachment_names_instance_and_port',
     'test_attaching_a_port_again_is_a_success',
+    'test_the_ports_of_a_build_are_attached',
+    'test_a_build_with_a_free_and_a_taken_port_takes_neither',
 )
 class ForgetsThePort(NoopAnimal):
     """Does not return which port it attached."""
@@ -135,6 +144,7 @@ class ForgetsThePort(NoopAnimal):
 @caught_by(
     'test_detaching_an_unattached_port_is_a_success',
     'test_detaching_a_port_again_is_a_success',
+    'test_detaching_the_port_of_another_instance_leaves_it',
 )
 class DetachesOnlyWhatHangs(NoopAnimal):
     """Fails a detach of an unattached port."""
@@ -322,6 +332,7 @@ class ForgetsThePortOfANetwork(NoopAnimal):
 @caught_by(
     'test_detaching_an_unattached_network_is_a_success',
     'test_detaching_a_network_again_is_a_success',
+    'test_detaching_a_network_leaves_that_of_another_instance',
 )
 class DetachesOnlyNetworksThatHang(NoopAnimal):
     """Fails a detach of an unattached network."""
@@ -489,7 +500,10 @@ class DescribesNoImage(NoopAnimal):
         raise InvalidRequest(f'Image {image_id} does not exist.')
 
 
-@caught_by('test_the_zones_are_named_once_and_the_zone_of_an_instance_is_one_of_them')
+@caught_by(
+    'test_the_zones_are_named_once_and_the_zone_of_an_instance_is_one_of_them',
+    'test_an_instance_is_in_the_zone_that_was_requested',
+)
 class ListsZonesTwice(NoopAnimal):
     """Lists a zone for each of its hosts."""
 

@@ -203,7 +203,10 @@ class LogsWhatItBuilds(MinimalAnimal):
         return super()._build(request)
 
 
-@caught_by('test_no_secret_of_a_build_is_shown_by_what_is_returned')
+@caught_by(
+    'test_no_secret_of_a_build_is_shown_by_what_is_returned',
+    'test_all_that_is_requested_together_is_found_again',
+)
 class ShowsUserData(MinimalAnimal):
     """Shows with an instance what it was started with."""
 
@@ -322,7 +325,10 @@ class ReturnsItsOwnStatus(MinimalAnimal):
 STATUS_FACTS = tuple(one.name for one in dataclasses.fields(ComputeStatus))
 
 
-@caught_by('test_addresses_are_values_of_the_contract')
+@caught_by(
+    'test_addresses_are_values_of_the_contract',
+    'test_addresses_come_in_one_order_and_by_port',
+)
 class ReturnsAddressesAsText(Describing):
     """Returns bare addresses."""
 

@@ -5,6 +5,7 @@ import uuid
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.models import Limits
 from kiln.testing.clock import VirtualClock
 from kiln.testing.minimal import MinimalDriver
 
@@ -16,6 +17,9 @@ LATENCIES = {
     'reboot_s': 20,
     'rebuild_s': 40,
 }
+
+#: Arguments of builds that minimal animals have no place for.
+REFUSED = frozenset({'network_ids', 'port_ids', 'server_group_id'})
 
 #: Every animal, with exactly the behaviours that catch it.
 ZOO = {}
@@ -36,7 +40,12 @@ def caught_by(*behaviours, among_others=False):
 
 
 class MinimalAnimal(MinimalDriver):
-    """Correct except for one defect; has the fewest abilities."""
+    """Correct except for one defect; has the fewest abilities.
+
+    It takes the contents that no call reports, so that an animal can misuse them.
+    """
+
+    limits = Limits(refused_options=REFUSED)
 
     def __init__(self):
         super().__init__()

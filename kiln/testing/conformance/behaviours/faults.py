@@ -19,14 +19,16 @@ from kiln.exceptions import (
     QuotaExceeded,
     RateLimited,
 )
-from kiln.models import Amphora, State
+from kiln.models import Ability, Amphora, State
 from kiln.testing.conformance.behaviours.errors import SECRET
+from kiln.testing.conformance.behaviours.ports import Attaching
+from kiln.testing.conformance.fixture import needs, takes
 from kiln.testing.conformance.guarded import GuardedFixture
 
 _RETRY_AFTER_S = 0.25
 
 
-class FaultConformance(GuardedFixture):
+class FaultConformance(GuardedFixture, Attaching):
     """Faults.
 
     A vendor whose backend can be made to fail mixes it into a second test case.
@@ -195,6 +197,33 @@ class FaultConformance(GuardedFixture):
             found, 'find_build() returned None although the backend could not be read'
         )
 
+    @needs(Ability.ATTACH_PORT)
+    @takes(port_ids=['some'])
+    def test_a_refused_build_gives_its_ports_back(self) -> None:
+        user, port_id = self.build_active(), self.port_id()
+        self.faults.refuse(Call.BUILD)
+        if self.build_error(self.new_key(), port_ids=[port_id]):
+            self.comes_free(port_id, user)
+
+    @needs(Ability.ATTACH_PORT)
+    @takes(port_ids=['some'])
+    def test_the_ports_of_an_instance_in_error_are_free_when_it_is_deleted(self) -> None:
+        user, port_id = self.build_active(), self.port_id()
+        failed = self.failed(port_ids=[port_id])
+        self.driver.delete(failed)
+        self.gone(failed)
+        self.comes_free(port_id, user)
+
+    @needs(Ability.LIST_RESOURCES)
+    def test_a_refused_build_leaves_no_resource_behind(self) -> None:
+        def listed() -> set[tuple[str, str]]:
+            return {(one.kind, one.id) for one in self.driver.list_resources()}
+
+        before = listed()
+        self.faults.refuse(Call.BUILD)
+        if self.build_error(self.new_key()):
+            self.vanishes(lambda: listed() - before)
+
     def test_a_health_check_fails_while_the_backend_cannot_be_used(self) -> None:
         self.refuse(Call.CHECK)
         # Where the check had no error, a guard has repeated it.
@@ -235,11 +264,11 @@ class FaultConformance(GuardedFixture):
         )
         return None
 
-    def failed(self) -> str:
+    def failed(self, **given: object) -> str:
         """Build an instance that ends in error, and return its id."""
         self.faults.fail_build('the kit failed it')
         try:
-            amphora_id = self.build()
+            amphora_id = self.build(**given)
         except AmphoraBuildError as exc:
             raise CannotBeShown('this backend fails a build at once') from exc
         self.settle(amphora_id, State.ERROR)
