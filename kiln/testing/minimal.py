@@ -85,7 +85,6 @@ class MinimalBench(Bench):
 
     def another_driver(self) -> MinimalDriver:
         other = type(self.driver)()
-        other.__dict__.update(
-            {name: vars(self.driver)[name] for name in ('_amphorae', '_lock', 'clock')}
-        )
+        for name in ('_amphorae', '_lock', 'clock'):
+            setattr(other, name, getattr(self.driver, name))
         return other

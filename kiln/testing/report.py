@@ -5,8 +5,25 @@ from __future__ import annotations
 import dataclasses
 import enum
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+
+def failure(expected: str, seen: str, read: Iterable[object] = ()) -> str:
+    """Return the text of a failure: what was expected, what was seen, what to read.
+
+    ``read`` has the methods, classes and modules of the contract that make the promise.
+    """
+    places = ', '.join(dict.fromkeys(map(_place, read)))
+    lines = (('Expected', expected), ('Seen instead', seen), ('Read', places))
+    return '\n'.join(f'{title}: {text.rstrip(".")}.' for title, text in lines if text)
+
+
+def _place(promise: Any) -> str:
+    # A property is known by its function; a module has no other name than its own.
+    named = getattr(promise, 'fget', promise)
+    name: str = getattr(named, '__qualname__', named.__name__)
+    return name
 
 
 class BehaviourOutcome(enum.StrEnum):
@@ -16,6 +33,8 @@ class BehaviourOutcome(enum.StrEnum):
     FAILED = 'failed'
     # Neither passed nor failed: the test environment could not show it.
     NOT_SHOWN = 'not_shown'
+    # Not run at all: the driver does not have the form that all behaviours need.
+    NOT_RUN = 'not_run'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +91,9 @@ class ConformanceReport:
             BehaviourOutcome.FAILED: 'FAIL',
             BehaviourOutcome.NOT_SHOWN: ' -- ',
         }
-        for subject, results in itertools.groupby(self.results, lambda one: one.subject):
+        # One line counts those that were not run: each has the same reason.
+        ran = [one for one in self.results if one.outcome in marks]
+        for subject, results in itertools.groupby(ran, lambda one: one.subject):
             yield subject
             for one in results:
                 yield f'  {marks[one.outcome]}  {one.sentence}'
@@ -80,9 +101,11 @@ class ConformanceReport:
                     yield f'          {line}'
             yield ''
         seconds = sum(one.seconds for one in self.results)
+        not_run = len(self.of(BehaviourOutcome.NOT_RUN))
+        because = f'{not_run} not run because of the failure, ' if not_run else ''
         yield (
             f'{self.driver}: {len(self.of(BehaviourOutcome.PASSED))} behaviours shown, '
-            f'{len(self.of(BehaviourOutcome.FAILED))} failed, '
+            f'{len(self.of(BehaviourOutcome.FAILED))} failed, {because}'
             f'{len(self.of(BehaviourOutcome.NOT_SHOWN))} cannot be shown here, in {seconds:.1f} s.'
         )
         if self.left_behind:

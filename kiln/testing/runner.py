@@ -9,10 +9,10 @@ import time
 import unittest
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from kiln.clock import SYSTEM_CLOCK, Clock
-from kiln.testing.report import BehaviourOutcome, BehaviourResult
+from kiln.testing.report import BehaviourOutcome, BehaviourResult, failure
 
 if TYPE_CHECKING:
     # For the type checker only: with a real base every test runner
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     _TestCase = unittest.TestCase
 else:
     _TestCase = object
+
+# Test runners then leave these functions out of tracebacks, as they do with unittest's.
+__unittest = True
 
 #: Called with the result of each behaviour as it ends.
 Progress = Callable[[BehaviourResult], None]
@@ -35,6 +38,13 @@ class Behaviours(_TestCase):
     clocks: Sequence[Clock] = (SYSTEM_CLOCK,)
     #: The rule that a call breaks which returns later.
     soon_rule: str
+    #: What to read about the promises of a subject: methods and classes of its contract.
+    contract: ClassVar[tuple[object, ...]] = ()
+
+    def __init_subclass__(cls, *, contract: tuple[object, ...] = (), **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if contract:
+            cls.contract = contract
 
     @contextlib.contextmanager
     def soon(self, call: str) -> Iterator[None]:
@@ -44,7 +54,27 @@ class Behaviours(_TestCase):
         took_s = max(
             clock.monotonic() - then for clock, then in zip(self.clocks, started, strict=True)
         )
-        self.assertLess(took_s, self.soon_s, f'{call} took {took_s:.1f} s: {self.soon_rule}')
+        if took_s >= self.soon_s:
+            self.broken(
+                f'{call} returns within {self.soon_s:g} s (soon_s)',
+                f'it took {took_s:.1f} s: {self.soon_rule}',
+            )
+
+    def broken(self, expected: str, seen: str) -> NoReturn:
+        """Fail because a promise is not kept."""
+        self.fail(failure(expected, seen, self.read()))
+
+    def read(self) -> tuple[object, ...]:
+        """Return what to read about the promise: of the behaviour, or of its subject."""
+        name = self._testMethodName
+        # The suite of the behaviour, as a vendor's class has all of them as its bases.
+        suite = next((one for one in type(self).__mro__ if name in vars(one)), type(self))
+        of_behaviour: tuple[object, ...] = getattr(vars(suite).get(name), 'contract', ())
+        return of_behaviour or getattr(suite, 'contract', ())
+
+    def words_of(self, error: BaseException) -> str:
+        """Return the text of the failure of a behaviour that ended with an error."""
+        return f'{type(error).__name__}: {error}'
 
 
 def selected(suites: Iterable[type], select: Iterable[str] | None) -> Iterator[Behaviour]:
@@ -82,7 +112,11 @@ def run(
 
 def sentence_of(case: unittest.TestCase) -> str:
     """Return the promise that a behaviour shows, which is its name."""
-    return case.id().rpartition('.')[2].removeprefix('test_').replace('_', ' ')
+    return _sentence(case.id().rpartition('.')[2])
+
+
+def _sentence(name: str) -> str:
+    return name.removeprefix('test_').replace('_', ' ')
 
 
 def show(case: unittest.TestCase, subject: str) -> BehaviourResult:
@@ -95,13 +129,23 @@ def show(case: unittest.TestCase, subject: str) -> BehaviourResult:
         # Ctrl-C skips the cleanups of the test case.
         case.doCleanups()
         raise
+    name = case.id().rpartition('.')[2]
+    seconds = time.monotonic() - started
+    return result_of((type(case), subject, name), verdict.outcome, verdict.reason, seconds)
+
+
+def result_of(
+    behaviour: Behaviour, outcome: BehaviourOutcome, reason: str, seconds: float = 0.0
+) -> BehaviourResult:
+    """Return the result of a behaviour."""
+    _, subject, name = behaviour
     return BehaviourResult(
-        name=case.id().rpartition('.')[2],
-        sentence=sentence_of(case),
+        name=name,
+        sentence=_sentence(name),
         subject=subject,
-        outcome=verdict.outcome,
-        reason=verdict.reason,
-        seconds=time.monotonic() - started,
+        outcome=outcome,
+        reason=reason,
+        seconds=seconds,
     )
 
 
@@ -114,7 +158,9 @@ class _Verdict(unittest.TestResult):
         self.reason = ''
 
     def addError(self, test: unittest.TestCase, err: _Error) -> None:  # noqa: N802
-        self._fail(f'{type(err[1]).__name__}: {err[1]}')
+        # A cleanup of the class fails without a case.
+        words_of = getattr(test, 'words_of', repr)
+        self._fail(words_of(err[1]))
 
     def addFailure(self, test: unittest.TestCase, err: _Error) -> None:  # noqa: N802
         self._fail(str(err[1]))

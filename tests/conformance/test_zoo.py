@@ -20,6 +20,10 @@ TIMEOUT_S = 120
 #: One in so many of the behaviours that must not catch an animal is tried.
 STRIDE = 1 if os.environ.get('KILN_FULL') else 20
 
+#: What every failure tells, and what nobody but Python says.
+FAILURE = re.compile(r'\AExpected: .+\.\nSeen instead: .+\.\nRead: .+\.\Z', re.DOTALL)
+NO_WORDS = re.compile(r' != |not raised|<class |<State|object at 0x|AssertionError')
+
 KIT = [name for _, _, name in behaviours()]
 
 
@@ -71,6 +75,10 @@ def _test_of(number, animal, caught_by):
         report = judged(animal, names)
         self.assertEqual(names, {one.name for one in report.results})
         self.assertEqual(report.of(BehaviourOutcome.FAILED), caught_by, report.render())
+        for one in report.results:
+            if one.outcome is BehaviourOutcome.FAILED:
+                self.assertRegex(one.reason, FAILURE)
+                self.assertNotRegex(one.reason, NO_WORDS)
 
     words = re.sub('(?<=[a-z])(?=[A-Z])', '_', animal.__name__).lower()
     test.__name__ = f'test_the_kit_catches_who_{words}'

@@ -51,9 +51,10 @@ _COMPUTE = group(
     argument(
         '--timeout',
         type=seconds,
-        default=600.0,
+        default=0.0,
         metavar='SECONDS',
-        help='Time within which a change must take effect (default: 600).',
+        help='Time within which a change must take effect (default: timeout_s of the '
+        "driver's bench, which is 30 unless it says otherwise).",
     ),
 )
 _CLUSTER = group(

@@ -64,6 +64,8 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
     """
 
     options = lazy_options('kiln.compute_drivers.appliance.conf')
+    #: The bench of the conformance kit; only the kit imports it.
+    bench = 'kiln.compute_drivers.appliance.bench:ApplianceBench'
     name = 'appliance'
 
     def __init__(self, conf: Any, *, clock: Clock = SYSTEM_CLOCK) -> None:

@@ -75,6 +75,11 @@ class Bench(Faults):
     network_ids: Sequence[str] = ()
     #: The most amphorae in one page of the backend's lists, where a test can build one more.
     page_size: int = 4
+    #: Seconds within which the backend shows every effect, such as that a new amphora is
+    #: active. So long the kit waits for a promise that is not kept.
+    timeout_s: float = 30.0
+    #: Seconds within which every call returns, as it only starts its effect.
+    soon_s: float = 5.0
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver
@@ -93,6 +98,15 @@ class Bench(Faults):
         have arrived.
         """
         raise CannotBeShown('lacking() is not among what the bench offers')
+
+
+def offers_faults(faults: Faults) -> bool:
+    """Return True if any fault was written, of those that a backend can have."""
+    return any(
+        getattr(type(faults), name) is not fault
+        for name, fault in vars(Faults).items()
+        if not name.startswith('_')
+    )
 
 
 def bench_of(driver: AmphoraComputeDriver) -> Bench:

@@ -54,6 +54,8 @@ class DockerDriver(AmphoraComputeDriver):
     """
 
     options = lazy_options('kiln.compute_drivers.docker.conf')
+    #: The bench of the conformance kit; only the kit imports it.
+    bench = 'kiln.compute_drivers.docker.bench:DockerBench'
     name = 'docker'
     most_read_by_id = 3
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Collection
 from typing import Any
@@ -14,9 +15,14 @@ from kiln.compute_drivers.noop.faults import Action, Fault
 from kiln.compute_drivers.noop.simulation.machines import PAGE
 from kiln.models import BuildRequest
 
+#: Seconds for what takes the simulated cloud no time, on a busy machine.
+_MARGIN_S = 10.0
+#: A test can simulate a cloud that never finishes.
+_MOST_S = 600.0
+
 
 class NoopBench(Bench):
-    """Scripts the faults of one cloud, and names ports and networks that it has."""
+    """Scripts the faults of one cloud, and has its ports, its networks and its times."""
 
     page_size = PAGE
 
@@ -27,6 +33,11 @@ class NoopBench(Bench):
         # A cloud without a list accepts any id.
         self.port_ids = ('port-1', 'port-2') if offered.ports is None else tuple(offered.ports)
         self.network_ids = ('net-1',) if offered.networks is None else tuple(offered.networks)
+
+        # The longest course of a behaviour is a build, an act on it, and its end.
+        latencies = self._cloud.gate.latencies
+        longest_s = max(dataclasses.asdict(latencies).values()) * (1 + latencies.jitter)
+        self.timeout_s = min(_MARGIN_S + 3 * longest_s, _MOST_S)
 
     def another_driver(self) -> NoopDriver:
         if self._cloud.store.shared:

@@ -60,6 +60,8 @@ class ServerDriver(AmphoraComputeDriver):
     """
 
     options = lazy_options('kiln.compute_drivers.nova.conf')
+    #: The bench of the conformance kit; only the kit imports it.
+    bench = 'kiln.compute_drivers.nova.bench:NovaBench'
     # Four of the 128 items of metadata are kiln's own.
     limits = Limits(max_metadata_items=124)
     name = 'nova'

@@ -1,4 +1,4 @@
-"""Base fixture of the kit for compute drivers: driver, time, and cleanup."""
+"""Base fixture of the kit for compute drivers: driver, builds, and cleanup."""
 
 from __future__ import annotations
 
@@ -6,32 +6,28 @@ import functools
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
+from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute.facade import Compute
 from kiln.compute_drivers import validation
-from kiln.compute_drivers.authoring.bench import Bench, bench_of
+from kiln.compute_drivers.authoring.bench import Bench, CannotBeShown
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
-from kiln.exceptions import (
-    InstanceNotFoundError,
-    InvalidBuildRequest,
-    UnsupportedOperation,
-)
+from kiln.exceptions import InvalidBuildRequest, UnsupportedOperation
 from kiln.models import Ability, Amphora, AmphoraType, ComputeStatus, ServerGroup, State
 from kiln.testing.conformance import sweep
+from kiln.testing.conformance.form import WrongForm, open_checked
+from kiln.testing.conformance.polling import Polling, is_gone
 from kiln.testing.conformance.samples import ask
-from kiln.testing.conformance.wording import in_words
-from kiln.testing.runner import Behaviours, sentence_of
 
-T = TypeVar('T')
+__all__ = ['ConformanceFixture', 'is_gone', 'needs', 'takes']
 
-_FIRST_STEP_S = 0.05
-_LONGEST_STEP_S = 5.0
+# As in runner.py.
+__unittest = True
 
 
-class ConformanceFixture(Behaviours):
+class ConformanceFixture(Polling):
     """The part of the kit that a vendor fills in: ``make_driver``, and options.
 
     Options that are not set here are taken from the driver's own bench, if it names one.
@@ -45,8 +41,8 @@ class ConformanceFixture(Behaviours):
     #: The clock of the backend's effects; None is the driver's own. A clock that can
     #: ``advance`` is advanced, so that waiting takes no real time.
     clock: Clock | None = None
-    #: Seconds within which every effect must have taken place.
-    timeout_s: float = 600.0
+    #: Seconds within which every call must return; 0 takes those of the bench.
+    soon_s = 0.0
     soon_rule = 'it waits for its effect.'
     #: Timeout in seconds of a build that must miss its deadline; enough to be accepted.
     short_s: float = 2.0
@@ -54,8 +50,10 @@ class ConformanceFixture(Behaviours):
     #: belongs to others and is never touched.
     prefix: str = ''
 
-    driver: AmphoraComputeDriver
     bench: Bench
+    #: Set on a class whose driver was opened, or has the wrong form.
+    _opened: ClassVar[bool]
+    _wrong_form: ClassVar[str]
 
     def make_driver(self) -> AmphoraComputeDriver:
         """Return a driver of the backend under test; called for each behaviour."""
@@ -72,15 +70,29 @@ class ConformanceFixture(Behaviours):
         self.other_owner: str = sweep.other_owner(self.prefix)
         self._made: list[str] = []
         self._groups: list[str] = []
-        self.driver = self.make_driver()
-        self.time: Clock = self.clock or self.driver.clock
+        self._open_driver()
+        self.time = self.clock or self.driver.clock
         self.clocks = (SYSTEM_CLOCK, self.time)
-        self.addCleanup(self.driver.close)
-        self.bench = bench_of(self.driver)
+        self.timeout_s = self.timeout_s or self.bench.timeout_s
+        self.soon_s = self.soon_s or self.bench.soon_s
         self.build_arguments = self.build_arguments or self.bench.build_arguments
         self.port_ids = self.port_ids or self.bench.port_ids
         self.network_ids = self.network_ids or self.bench.network_ids
         self.addCleanup(self._sweep)
+
+    def _open_driver(self) -> None:
+        """Open the driver; if it has the wrong form, only the first behaviour fails."""
+        cls = type(self)
+        if wrong := vars(cls).get('_wrong_form'):
+            raise CannotBeShown(f'not run, because {wrong} has failed')
+        try:
+            self.driver, self.bench = open_checked(self.make_driver)
+        except WrongForm as exc:
+            if '_opened' not in vars(cls):
+                cls._wrong_form = self._testMethodName
+            raise self.failureException(str(exc)) from exc.__cause__
+        cls._opened = True
+        self.addCleanup(self.driver.close)
 
     # ---- building --------------------------------------------------------
 
@@ -147,11 +159,11 @@ class ConformanceFixture(Behaviours):
 
     def assert_not_built(self, **wrong: Any) -> None:
         """Fail unless a build is refused and builds nothing."""
-        key = self.new_key()
-        with self.assertRaises(InvalidBuildRequest):
+        key, named = self.new_key(), ', '.join(sorted(wrong))
+        with self.assertRaises(InvalidBuildRequest, msg=f'build() with this {named}'):
             self.build(**{'build_key': key, **wrong})
         self.assertIsNone(
-            self.driver.find_build(key), f'{sorted(wrong)} was refused, but an instance was built'
+            self.driver.find_build(key), f'build() with this {named}, refused, builds nothing'
         )
 
     def unknown_id(self) -> str:
@@ -162,78 +174,11 @@ class ConformanceFixture(Behaviours):
         """Return the description of an instance, and its status."""
         return self.driver.get_amphora(amphora_id=amphora_id), self.driver.status(amphora_id)
 
-    # ---- time ------------------------------------------------------------
-
-    def pass_time(self, seconds: float) -> None:
-        """Let time pass; a test clock is advanced and takes no real time."""
-        sweep.pass_time(self.time, seconds)
-
-    def eventually(
-        self, so: Callable[[], bool], sentence: str = '', seen: Callable[[], str] = str
-    ) -> None:
-        """Wait until a condition holds; fail with the sentence if it never does.
-
-        Without one it is the sentence of the behaviour. ``seen`` returns in words what the
-        last poll saw instead; the failure ends with it.
-        """
-        deadline = Deadline.after(self.timeout_s, self.time)
-        step_s = _FIRST_STEP_S
-        while not so():
-            if deadline.passed:
-                told = f' Seen instead: {words}.' if (words := seen()) else ''
-                self.fail(
-                    f'After {self.timeout_s:g} s it is still not true that '
-                    f'{sentence or sentence_of(self)}.{told}'
-                )
-            self.pass_time(step_s)
-            step_s = min(step_s * 1.25, _LONGEST_STEP_S)
-
-    def becomes(self, look: Callable[[], T], wanted: Callable[[T], bool], sentence: str = '') -> T:
-        """Poll until the result is as desired, and return it; fail with the last result."""
-        last: list[T] = []
-
-        def so() -> bool:
-            last[:] = [look()]
-            return wanted(last[0])
-
-        self.eventually(so, sentence, lambda: in_words(last[0]))
-        return last[0]
-
-    def vanishes(self, look: Callable[[], object], sentence: str = '') -> None:
-        """Poll until there is nothing to see; fail with what is still there."""
-        self.becomes(look, lambda found: not found, sentence)
-
-    def settle(self, amphora_id: str, state: State = State.ACTIVE) -> ComputeStatus:
-        """Wait until an instance is in a state without a task, and return its status."""
-
-        def rests(status: ComputeStatus) -> bool:
-            if status.state is State.ERROR is not state:
-                self.fail(f'Amphora {amphora_id} ended in error: {status.fault}.')
-            return status.state is state and status.task_state is None
-
-        sentence = f'amphora {amphora_id} is {state.value}'
-        return self.becomes(lambda: self.driver.status(amphora_id), rests, sentence)
-
-    def seen(self, amphora_id: str) -> ComputeStatus | None:
-        """Return the status of an instance, or None if the backend does not know its id."""
-        try:
-            return self.driver.status(amphora_id)
-        except InstanceNotFoundError:
-            return None
-
-    def exists(self, amphora_id: str) -> bool:
-        """Return True if the backend knows the instance, and not as deleted."""
-        return not is_gone(self.seen(amphora_id))
-
-    def gone(self, amphora_id: str, sentence: str = 'a deleted instance is gone') -> None:
-        """Wait until the backend no longer knows an instance."""
-        self.becomes(lambda: self.seen(amphora_id), is_gone, sentence)
-
     # ---- abilities ----------------------------------------------
 
     def assert_refused(self, ability: Ability) -> None:
         """Fail unless the driver refuses an ability it lacks and names both in the error."""
-        with self.assertRaises(UnsupportedOperation) as caught:
+        with self.assertRaises(UnsupportedOperation, msg=f'{ability.value}()') as caught:
             ask(self.driver, ability, self.unknown_id())
         self.assertIsInstance(caught.exception, NotImplementedError)
         self.assertIn(ability.value, str(caught.exception))
@@ -250,7 +195,9 @@ class ConformanceFixture(Behaviours):
         """Return True if the backend does not support an option, which it must refuse."""
         if self.driver.limits.refused_options.isdisjoint(option):
             return False
-        with self.assertRaises(InvalidBuildRequest):
+        with self.assertRaises(
+            InvalidBuildRequest, msg=f'{", ".join(option)}, one of the refused_options'
+        ):
             self.build(**option)
         return True
 
@@ -262,18 +209,20 @@ class ConformanceFixture(Behaviours):
             sweep.clear(self.driver.delete_server_group, group_id)
 
 
-def is_gone(seen: ComputeStatus | Amphora | None) -> bool:
-    """Return True if a poll found no instance, or a deleted one."""
-    return seen is None or seen.state is State.DELETED
-
-
 _F = TypeVar('_F', bound=ConformanceFixture)
 _Behaviour = Callable[[_F], None]
 
 
 def needs(*abilities: Ability) -> Callable[[_Behaviour[_F]], _Behaviour[_F]]:
     """Show that the driver refuses each of these abilities that it lacks."""
-    return lambda behaviour: _unless(lambda self: self.lacks(*abilities), behaviour)
+
+    def judged(behaviour: _Behaviour[_F]) -> _Behaviour[_F]:
+        either = _unless(lambda self: self.lacks(*abilities), behaviour)
+        calls = tuple(getattr(AmphoraComputeDriver, ability.value) for ability in abilities)
+        either.contract = calls  # type: ignore[attr-defined]
+        return either
+
+    return judged
 
 
 def takes(**option: Any) -> Callable[[_Behaviour[_F]], _Behaviour[_F]]:

@@ -73,7 +73,7 @@ class GuardedFixture(ConformanceFixture):
         deadline = Deadline.after(self.timeout_s)
         while not so():
             if deadline.passed:
-                self.fail(f'After {self.timeout_s:g} s it is still not true that {sentence}.')
+                self.never(sentence, 'it is not so')
             self.pass_time(step_s)
             time.sleep(_REAL_STEP_S)
 
@@ -99,7 +99,7 @@ class GuardedFixture(ConformanceFixture):
         seen = self.seen(amphora_id)
         if seen is None or seen.state is not state:
             now = 'gone' if seen is None else in_words(seen)
-            self.fail(f'{what}, and amphora {amphora_id} was {state.value} and is {now}')
+            self.broken(f'amphora {amphora_id} stays {state.value}', f'{what}, and it is {now}')
 
 
 def without_guards(driver: AmphoraComputeDriver) -> AmphoraComputeDriver:

@@ -6,12 +6,13 @@ import contextlib
 import unittest
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from kiln.clock import Clock
 from kiln.compute.facade import Compute
-from kiln.compute_drivers.authoring.bench import Faults, bench_of
+from kiln.compute_drivers.authoring.bench import Faults
 from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.exceptions import DriverLoadError, KilnError
 from kiln.testing.conformance.behaviours.abilities import Abilities
 from kiln.testing.conformance.behaviours.arguments import Arguments, Files
 from kiln.testing.conformance.behaviours.building import Building
@@ -32,9 +33,10 @@ from kiln.testing.conformance.behaviours.threads import Threads
 from kiln.testing.conformance.behaviours.values import Values
 from kiln.testing.conformance.behaviours.watching import Watching
 from kiln.testing.conformance.fixture import ConformanceFixture
+from kiln.testing.conformance.form import WrongForm, open_checked
 from kiln.testing.conformance.sweep import remains, sweep
-from kiln.testing.report import ConformanceReport
-from kiln.testing.runner import Behaviour, Progress, run, selected
+from kiln.testing.report import BehaviourOutcome, ConformanceReport
+from kiln.testing.runner import Behaviour, Progress, result_of, run, selected
 
 
 class ComputeDriverConformance(
@@ -76,14 +78,15 @@ def run_conformance(
     build_arguments: Mapping[str, Any] | None = None,
     port_ids: Sequence[str] = (),
     network_ids: Sequence[str] = (),
-    timeout_s: float = ConformanceFixture.timeout_s,
+    timeout_s: float = 0.0,
     progress: Progress | None = None,
 ) -> ConformanceReport:
     """Judge a driver by every behaviour of the kit, or by those selected.
 
     ``make_driver`` is called for each behaviour. The backend can be live: the names and
     keys of all instances of a run have one prefix, only these instances are touched,
-    and they are deleted even if the run fails. Arguments, ports, networks and
+    and they are deleted even if the run fails. Arguments, ports, networks,
+    ``timeout_s`` (the seconds within which each effect must have taken place) and
     ``faults`` (which make the backend of a driver fail) default to the driver's
     bench. ``guards`` puts a driver behind its guards, to test what is promised of
     builds there. ``select`` has names or subjects, with wildcards; ``progress`` is
@@ -108,19 +111,47 @@ def run_conformance(
     Given.build_arguments = build_arguments or {}
     Given.port_ids, Given.network_ids = port_ids, network_ids
 
-    with contextlib.closing(make_driver()) as driver:
-        # A missing bench is reported once, not by each behaviour.
-        bench_of(driver)
+    wanted = tuple(behaviours(select))
     try:
-        results = run(Given, behaviours(select), progress)
+        driver, bench = open_checked(make_driver)
+    except WrongForm as exc:
+        if _is_of_caller(exc.__cause__):
+            raise exc.__cause__ from None
+        return _of_wrong_form(exc, wanted, progress)
+    driver.close()
+    try:
+        results = run(Given, wanted, progress)
     except BaseException:
         # Interrupted: send the deletes, but do not wait for them.
         with contextlib.closing(make_driver()) as driver:
             sweep(driver, Given.prefix)
         raise
     with contextlib.closing(make_driver()) as driver:
-        left = remains(driver, Given.prefix, clock or driver.clock, timeout_s)
+        left = remains(driver, Given.prefix, clock or driver.clock, timeout_s or bench.timeout_s)
         return ConformanceReport(driver=driver.name, results=results, left_behind=left)
+
+
+def _is_of_caller(error: BaseException | None) -> TypeGuard[KilnError]:
+    """Return True if opening failed for a reason that says nothing about the driver."""
+    if isinstance(error, DriverLoadError):
+        return error.install is not None
+    return isinstance(error, KilnError)
+
+
+def _of_wrong_form(
+    wrong: WrongForm, wanted: Iterable[Behaviour], progress: Progress | None
+) -> ConformanceReport:
+    failed = next(behaviours([wrong.behaviour]))
+    results = [result_of(failed, BehaviourOutcome.FAILED, str(wrong))]
+    results += [
+        result_of(one, BehaviourOutcome.NOT_RUN, f'Not run, because {wrong.behaviour} has failed.')
+        for one in wanted
+        if one != failed
+    ]
+    if progress is not None:
+        for result in results:
+            progress(result)
+    return ConformanceReport(driver='the driver', results=tuple(results))
 
 
 def behaviours(select: Iterable[str] | None = None) -> Iterator[Behaviour]:

@@ -9,7 +9,7 @@ import io
 
 from kiln.exceptions import InvalidBuildRequest
 from kiln.models import AmphoraType, Limits
-from tests.conformance.zoo.species import REFUSED, MinimalAnimal, caught_by
+from tests.conformance.zoo.species import REFUSED, MinimalAnimal, NoopAnimal, caught_by
 
 
 class Lenient(MinimalAnimal):
@@ -27,7 +27,7 @@ class Lenient(MinimalAnimal):
         return super().build(*args, **given)
 
 
-class Picky(MinimalAnimal):
+class Picky(NoopAnimal):
     """Refuses an argument that it must accept."""
 
     @functools.wraps(MinimalAnimal.build)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from kiln.compute_drivers.authoring.adoption import adopted
 from kiln.exceptions import BuildDiffers
 from kiln.models import AmphoraType, Limits
-from tests.conformance.zoo.species import REFUSED, MinimalAnimal, caught_by
+from tests.conformance.zoo.species import REFUSED, MinimalAnimal, NoopAnimal, caught_by
 
 
 class Altering(MinimalAnimal):
@@ -266,7 +266,7 @@ class TakesTooLargeFiles(MinimalAnimal):
     'test_larger_user_data_is_refused',
     'test_no_secret_is_in_the_error_of_a_refused_build',
 )
-class CutsUserData(MinimalAnimal):
+class CutsUserData(NoopAnimal):
     """Truncates user data at its limit instead of refusing it."""
 
     @functools.wraps(MinimalAnimal.build)

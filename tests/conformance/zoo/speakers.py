@@ -195,7 +195,7 @@ class ContradictsItself(Missing):
 
 
 @caught_by('test_no_secret_of_a_build_is_logged')
-class LogsWhatItBuilds(MinimalAnimal):
+class LogsWhatItBuilds(NoopAnimal):
     """Writes the whole request into the log."""
 
     def _build(self, request):
@@ -207,7 +207,7 @@ class LogsWhatItBuilds(MinimalAnimal):
     'test_no_secret_of_a_build_is_shown_by_what_is_returned',
     'test_all_that_is_requested_together_is_found_again',
 )
-class ShowsUserData(MinimalAnimal):
+class ShowsUserData(NoopAnimal):
     """Shows with an instance what it was started with."""
 
     def _build(self, request):

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import inspect
 import json
+from collections.abc import Callable
 
-from kiln.compute_drivers.base import CONTRACT_VERSION, AmphoraComputeDriver
+from kiln.compute_drivers.authoring.bench import Bench
+from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ComputeHooks
 from kiln.exceptions import AmphoraComputeError, UnsupportedOperation
 from kiln.models import Ability, Capabilities, Limits, ServerGroup
+from kiln.testing.conformance import form
 from kiln.testing.conformance.behaviours.values import plain
 from kiln.testing.conformance.fixture import ConformanceFixture
 from kiln.testing.conformance.samples import OF_INSTANCES, ask
 
 
-class Abilities(ConformanceFixture):
+class Abilities(
+    ConformanceFixture,
+    contract=(AmphoraComputeDriver.capabilities, AmphoraComputeDriver.refusal, ComputeHooks),
+):
     """Abilities and shape."""
 
     def test_capabilities_are_plain_data(self) -> None:
@@ -35,7 +40,8 @@ class Abilities(ConformanceFixture):
 
     def test_capabilities_list_the_abilities(self) -> None:
         self.assertEqual(self.driver.capabilities().abilities, self.driver.abilities)
-        self.assertLessEqual(self.driver.abilities, frozenset(Ability))
+        unknown = self.driver.abilities - frozenset(Ability)
+        self.assertEqual(unknown, frozenset(), 'abilities that the contract does not have')
 
     def test_the_backend_builds_some_type(self) -> None:
         self.assertTrue(self.driver.limits.amphora_types)
@@ -45,7 +51,9 @@ class Abilities(ConformanceFixture):
             try:
                 answer = ask(self.driver, ability, self.unknown_id())
             except UnsupportedOperation:
-                self.fail(f'{ability.value} is among the abilities, but is refused as unsupported')
+                self.broken(
+                    f'{ability.value}(), one of the abilities, is answered', 'UnsupportedOperation'
+                )
             except AmphoraComputeError:
                 continue
             if isinstance(answer, ServerGroup):
@@ -58,46 +66,40 @@ class Abilities(ConformanceFixture):
     def test_what_is_lacking_is_refused_whether_or_not_the_instance_exists(self) -> None:
         amphora_id = self.build_active()
         for ability in sorted(OF_INSTANCES - self.driver.abilities):
-            with self.assertRaises(UnsupportedOperation):
+            with self.assertRaises(UnsupportedOperation, msg=f'{ability.value}()'):
                 ask(self.driver, ability, amphora_id)
 
     def test_a_refusal_is_known_in_advance(self) -> None:
         for call in Call:
             lacking = call.ability is not None and call.ability not in self.driver.abilities
             foretold = self.driver.refusal(call)
-            self.assertEqual(isinstance(foretold, UnsupportedOperation), lacking, call.label)
+            self.assertEqual(
+                isinstance(foretold, UnsupportedOperation),
+                lacking,
+                f'UnsupportedOperation is what refusal() returns for {call.label}',
+            )
+
+    def test_the_driver_opens_with_its_bench(self) -> None:
+        self.assertIsInstance(self.driver, AmphoraComputeDriver)
+        self.assertIsInstance(self.bench, Bench)
 
     def test_the_driver_is_written_for_this_contract(self) -> None:
-        self.assertIsInstance(self.driver, AmphoraComputeDriver)
-        self.assertEqual(self.driver.contract_version, CONTRACT_VERSION)
+        self.assert_form(form.check_version)
 
     def test_public_methods_have_the_signatures_of_the_contract(self) -> None:
-        for name, method in inspect.getmembers(AmphoraComputeDriver, callable):
-            if not name.startswith('_'):
-                self.assert_same_signature(name, method)
+        self.assert_form(form.check_public_methods)
 
     def test_hooks_have_the_signatures_of_the_contract(self) -> None:
-        for call in Call:
-            self.assert_same_signature(call.hook, getattr(ComputeHooks, call.hook))
+        self.assert_form(form.check_hooks)
 
     def test_closing_again_does_no_harm(self) -> None:
         driver = self.make_driver()
         driver.close()
         driver.close()
 
-    def assert_same_signature(self, name: str, method: object) -> None:
-        """Fail unless a method accepts every call that the contract allows.
-
-        Additional arguments are allowed if they have defaults.
-        """
-        own, contract = shape(getattr(type(self.driver), name)), shape(method)
-        more = own[len(contract) :]
-        self.assertEqual(own[: len(contract)], contract, f'the arguments of {name}()')
-        self.assertNotIn(inspect.Parameter.empty, [default for _, _, default in more], name)
-
-
-def shape(method: object) -> list[tuple[str, object, object]]:
-    """Return the arguments of a method: their names, kinds and defaults."""
-    assert callable(method), method
-    parameters = inspect.signature(method).parameters.values()
-    return [(one.name, one.kind, one.default) for one in parameters]
+    def assert_form(self, check: Callable[[type], None]) -> None:
+        """Fail unless the form of the driver is right; it was judged before all behaviours."""
+        try:
+            check(type(self.driver))
+        except form.WrongForm as exc:
+            self.fail(str(exc))

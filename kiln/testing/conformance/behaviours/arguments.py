@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import InvalidBuildRequest, InvalidRequest, UserDataTooLarge
-from kiln.models import AmphoraType
+from kiln.models import AmphoraType, Limits
 from kiln.testing.conformance.fixture import ConformanceFixture, takes
 
 #: Maximum that the contract allows, even if a backend could take more.
@@ -14,7 +15,7 @@ _MOST_FILES = 5
 _MOST_FILE_BYTES = 10 * 1024
 
 
-class Arguments(ConformanceFixture):
+class Arguments(ConformanceFixture, contract=(AmphoraComputeDriver.build, Limits)):
     """Arguments."""
 
     def test_an_unknown_type_is_refused(self) -> None:
@@ -109,20 +110,21 @@ class Arguments(ConformanceFixture):
             name=given['name'],
             build_key=given['build_key'],
         )
-        self.assertTrue(self.exists(amphora_id))
+        self.assert_exists(amphora_id)
 
 
-class Files(ConformanceFixture):
+class Files(ConformanceFixture, contract=(AmphoraComputeDriver.build, Limits)):
     """Files and user data."""
 
     def test_no_more_files_are_allowed_than_the_contract_allows(self) -> None:
-        self.assertLessEqual(self.driver.limits.max_files, _MOST_FILES)
+        self.assertLessEqual(self.driver.limits.max_files, _MOST_FILES, 'limits.max_files')
         self.assert_not_built(
             config_drive_files={f'/etc/file-{i}': 'x' for i in range(_MOST_FILES + 1)}
         )
 
     def test_no_larger_files_are_allowed_than_the_contract_allows(self) -> None:
-        self.assertLessEqual(self.driver.limits.max_file_bytes, _MOST_FILE_BYTES)
+        most = self.driver.limits.max_file_bytes
+        self.assertLessEqual(most, _MOST_FILE_BYTES, 'limits.max_file_bytes')
         self.assert_not_built(config_drive_files={'/etc/large': b'x' * (_MOST_FILE_BYTES + 1)})
 
     def test_as_many_files_as_allowed_are_taken(self) -> None:
@@ -192,7 +194,7 @@ class Files(ConformanceFixture):
     def builds_with(self, **given: Any) -> None:
         """Build with an option, or check that it is refused if unsupported."""
         if not self.lacks_option(**given):
-            self.assertTrue(self.exists(self.build(**given)))
+            self.assert_exists(self.build(**given))
 
 
 class Endless:

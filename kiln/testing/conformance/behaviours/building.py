@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.hooks import ComputeHooks
 from kiln.exceptions import BuildConflict, BuildDiffers, InstanceNotFoundError, Outcome
 from kiln.testing.conformance.fixture import ConformanceFixture, takes
 
 
-class Building(ConformanceFixture):
+class Building(ConformanceFixture, contract=(AmphoraComputeDriver.build, ComputeHooks._build)):
     """Building."""
 
     def test_a_build_returns_the_id_of_the_new_instance(self) -> None:
@@ -15,7 +17,7 @@ class Building(ConformanceFixture):
         self.assertEqual(self.driver.get_amphora(amphora_id=amphora_id).id, amphora_id)
 
     def test_an_instance_is_there_as_soon_as_its_build_has_returned(self) -> None:
-        self.assertTrue(self.exists(self.build()))
+        self.assert_exists(self.build())
 
     def test_builds_with_distinct_keys_make_distinct_instances(self) -> None:
         self.assertNotEqual(self.build(), self.build())
@@ -32,7 +34,7 @@ class Building(ConformanceFixture):
         self.build(build_key=key, name=key)
         self.build(build_key=key, name=key)
         named = {one.id for one in self.driver.list_amphorae() if one.name == key}
-        self.assertEqual(len(named), 1)
+        self.assertEqual(len(named), 1, f'the number of amphorae named {key}')
 
     def test_building_again_once_it_is_active_returns_the_first_instance(self) -> None:
         key = self.new_key()
@@ -44,13 +46,14 @@ class Building(ConformanceFixture):
         with self.assertRaises(BuildDiffers) as caught:
             self.build(build_key=key, name=other)
         error = caught.exception
-        self.assertEqual((error.amphora_id, error.build_key), (first.id, key))
+        self.assertEqual(error.amphora_id, first.id, 'amphora_id of the error')
+        self.assertEqual(error.build_key, key, 'build_key of the error')
         self.assertIs(error.outcome, Outcome.NOT_APPLIED)
         for fact in (first.id, first.name, other):
-            self.assertIn(fact, str(error))
+            self.assertIn(fact, str(error), 'the text of the error')
         named = {one.name: one.id for one in self.driver.list_amphorae()}
-        self.assertEqual(named.get(first.name), first.id)
-        self.assertNotIn(other, named)
+        self.assertEqual(named.get(first.name), first.id, f'the amphora named {first.name}')
+        self.assertNotIn(other, named, 'the list')
 
     @takes(metadata={'purpose': 'kit'})
     def test_building_again_with_other_metadata_returns_the_first_instance(self) -> None:
@@ -125,7 +128,7 @@ class Building(ConformanceFixture):
         self.assertIs(self.described(amphora_type=self.kind().value).amphora_type, self.kind())
 
     def test_a_build_can_be_given_a_timeout(self) -> None:
-        self.assertTrue(self.exists(self.build(timeout=self.timeout_s)))
+        self.assert_exists(self.build(timeout=self.timeout_s))
 
     def test_a_key_that_another_owner_used_is_free(self) -> None:
         key = self.new_key()

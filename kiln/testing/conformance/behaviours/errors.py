@@ -9,6 +9,7 @@ import logging
 import pickle
 from collections.abc import Iterator
 
+from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import (
     Advice,
     AmphoraComputeError,
@@ -22,25 +23,25 @@ from kiln.testing.conformance.fixture import ConformanceFixture
 SECRET = 'correct-horse-battery-staple-0x5ec'  # noqa: S105  # planted, and searched for
 
 
-class Errors(ConformanceFixture):
+class Errors(ConformanceFixture, contract=(AmphoraComputeError, AmphoraComputeDriver.status)):
     """Errors and secrets."""
 
     def test_an_error_carries_the_facts_a_controller_needs(self) -> None:
         error = self.not_found()
-        self.assertIsInstance(error.code, str)
-        self.assertIsInstance(error.retryable, bool)
-        self.assertIsInstance(error.outcome, Outcome)
-        self.assertIsInstance(error.circuit, Verdict)
+        self.assertIsInstance(error.code, str, 'code')
+        self.assertIsInstance(error.retryable, bool, 'retryable')
+        self.assertIsInstance(error.outcome, Outcome, 'outcome')
+        self.assertIsInstance(error.circuit, Verdict, 'circuit')
 
     def test_the_advice_of_an_error_agrees_with_its_other_facts(self) -> None:
         error = self.not_found()
-        self.assertIsInstance(error.advice, Advice)
-        self.assertEqual(error.advice.again, error.retryable)
+        self.assertIsInstance(error.advice, Advice, 'advice')
+        self.assertEqual(error.advice.again, error.retryable, 'advice.again, as retryable')
 
     def test_an_error_names_its_backend_and_operation(self) -> None:
         error = self.not_found()
-        self.assertEqual(error.backend, self.driver.name)
-        self.assertTrue(error.operation)
+        self.assertEqual(error.backend, self.driver.name, 'backend')
+        self.assertTrue(error.operation, 'operation names the call')
 
     def test_an_error_names_its_subject(self) -> None:
         unknown = self.unknown_id()
@@ -59,16 +60,16 @@ class Errors(ConformanceFixture):
 
     def test_not_found_says_that_the_backend_is_well_and_did_nothing(self) -> None:
         error = self.not_found()
-        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
-        self.assertIs(error.circuit, Verdict.SUCCESS)
-        self.assertFalse(error.retryable)
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED, 'outcome')
+        self.assertIs(error.circuit, Verdict.SUCCESS, 'circuit')
+        self.assertFalse(error.retryable, 'it is not retryable')
 
     def test_a_wrong_request_says_that_nothing_was_done(self) -> None:
         with self.assertRaises(InvalidBuildRequest) as caught:
             self.build(amphora_flavor=7)
-        self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED)
-        self.assertIs(caught.exception.circuit, Verdict.NEUTRAL)
-        self.assertFalse(caught.exception.retryable)
+        self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED, 'outcome')
+        self.assertIs(caught.exception.circuit, Verdict.NEUTRAL, 'circuit')
+        self.assertFalse(caught.exception.retryable, 'it is not retryable')
 
     def test_no_secret_of_a_build_is_logged(self) -> None:
         with everything_logged() as written:

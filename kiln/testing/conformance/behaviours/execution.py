@@ -80,7 +80,7 @@ class Execution(ConformanceFixture):
         self.driver.rebuild(amphora_id)
         after = self.driver.get_amphora(amphora_id=amphora_id)
         for fact in ('name', 'build_key', 'owner', 'amphora_type'):
-            self.assertEqual(getattr(after, fact), getattr(before, fact), fact)
+            self.assertEqual(getattr(after, fact), getattr(before, fact), f'{fact} as before')
 
     @needs(Ability.REBUILD)
     def test_rebuilding_an_unknown_instance_is_not_found(self) -> None:
@@ -120,7 +120,7 @@ class Execution(ConformanceFixture):
     @needs(Ability.CONSOLE_LOG)
     def test_a_console_log_has_no_more_lines_than_were_asked_for(self) -> None:
         text = self.driver.console_log(self.build_active(), lines=1)
-        self.assertLessEqual(len(text.splitlines()), 1)
+        self.assertLessEqual(len(text.splitlines()), 1, 'lines of console_log(lines=1)')
 
     @needs(Ability.CONSOLE_LOG)
     def test_a_console_log_of_an_unknown_instance_is_not_found(self) -> None:

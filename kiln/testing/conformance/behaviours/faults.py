@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kiln.compute_drivers.authoring.bench import Bench, CannotBeShown, Faults
+from kiln.compute_drivers.authoring.bench import CannotBeShown, Faults, offers_faults
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.hooks import ComputeHooks
 from kiln.exceptions import (
     Advice,
     AmphoraBuildError,
@@ -24,11 +25,16 @@ from kiln.testing.conformance.behaviours.errors import SECRET
 from kiln.testing.conformance.behaviours.ports import Attaching
 from kiln.testing.conformance.fixture import needs, takes
 from kiln.testing.conformance.guarded import GuardedFixture
+from kiln.testing.conformance.wording import in_words
 
 _RETRY_AFTER_S = 0.25
 
 
-class FaultConformance(GuardedFixture, Attaching):
+class FaultConformance(
+    GuardedFixture,
+    Attaching,
+    contract=(ComputeHooks._build, ComputeHooks._find_build, AmphoraComputeError),
+):
     """Faults.
 
     A vendor whose backend can be made to fail mixes it into a second test case.
@@ -43,7 +49,7 @@ class FaultConformance(GuardedFixture, Attaching):
     def setUp(self) -> None:
         super().setUp()
         self.faults = self.make_faults(self.driver)
-        if type(self.faults) in (Faults, Bench):
+        if not offers_faults(self.faults):
             raise CannotBeShown('the bench offers no faults')
 
     def test_a_build_whose_answer_was_lost_says_so_and_names_its_key(self) -> None:
@@ -51,12 +57,13 @@ class FaultConformance(GuardedFixture, Attaching):
         self.faults.lose_answer(Call.BUILD)
         if error := self.build_error(key):
             self.assertIsInstance(error, BuildOutcomeUnknown)
-            self.assertEqual((error.build_key, error.outcome), (key, Outcome.UNKNOWN))
+            self.assertEqual(error.build_key, key, 'build_key of the error')
+            self.assertIs(error.outcome, Outcome.UNKNOWN, 'outcome of the error')
 
     def test_a_build_whose_answer_was_lost_advises_repeating_it(self) -> None:
         self.faults.lose_answer(Call.BUILD)
         if error := self.build_error(self.new_key()):
-            self.assertIs(error.advice, Advice.REPEAT)
+            self.assertIs(error.advice, Advice.REPEAT, 'advice of the error')
 
     def test_a_build_whose_answer_was_lost_is_found_by_its_key(self) -> None:
         key = self.new_key()
@@ -69,19 +76,19 @@ class FaultConformance(GuardedFixture, Attaching):
         self.faults.lose_answer(Call.BUILD)
         self.build_error(key)
         self.assertEqual(self.with_key(key), [self.build(build_key=key)])
-        self.assertEqual(len(self.with_key(key)), 1)
+        self.assertEqual(len(self.with_key(key)), 1, f'the number of amphorae with key {key}')
 
     def test_a_repeated_build_whose_answer_was_lost_leaves_the_running_instance(self) -> None:
         key = self.new_key()
         amphora_id = self.build_active(build_key=key)
         self.faults.lose_answer(Call.BUILD)
         self.build_error(key)
-        self.assert_still(State.ACTIVE, amphora_id, 'The answer to a repeated build was lost')
+        self.assert_still(State.ACTIVE, amphora_id, 'the answer to a repeated build was lost')
 
     def test_a_refused_build_says_that_nothing_was_done(self) -> None:
         self.faults.refuse(Call.BUILD)
         if error := self.build_error(self.new_key()):
-            self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+            self.assertIs(error.outcome, Outcome.NOT_APPLIED, 'outcome of the error')
 
     def test_a_build_that_says_nothing_was_done_has_left_nothing(self) -> None:
         key = self.new_key()
@@ -94,13 +101,13 @@ class FaultConformance(GuardedFixture, Attaching):
         key = self.new_key()
         self.faults.refuse(Call.BUILD)
         self.build_error(key)
-        self.assertTrue(self.exists(self.build(build_key=key)))
+        self.assert_exists(self.build(build_key=key))
 
     def test_a_refused_delete_says_so_and_leaves_the_instance(self) -> None:
         amphora_id = self.build_active()
         self.faults.refuse(Call.DELETE)
         if self.error_in(lambda: self.driver.delete(amphora_id)):
-            self.assertTrue(self.exists(amphora_id))
+            self.assert_exists(amphora_id)
         else:
             self.gone(amphora_id)
 
@@ -115,7 +122,7 @@ class FaultConformance(GuardedFixture, Attaching):
         self.faults.limit_rate(Call.BUILD, _RETRY_AFTER_S)
         if error := self.build_error(self.new_key()):
             self.assertIsInstance(error, RateLimited)
-            self.assertEqual(error.retry_after, _RETRY_AFTER_S)
+            self.assertEqual(error.retry_after, _RETRY_AFTER_S, 'retry_after of the error')
 
     def test_an_exhausted_quota_differs_from_other_failures(self) -> None:
         self.faults.exhaust_quota()
@@ -129,7 +136,8 @@ class FaultConformance(GuardedFixture, Attaching):
 
     def test_a_build_that_fails_later_ends_in_error_with_its_reason(self) -> None:
         amphora_id = self.failed()
-        self.assertIn('the kit failed it', self.driver.status(amphora_id).fault or '')
+        fault = self.driver.status(amphora_id).fault or ''
+        self.assertIn('the kit failed it', fault, 'fault of the status')
 
     def test_a_build_that_fails_later_leaves_no_orphaned_instance(self) -> None:
         key = self.new_key()
@@ -138,7 +146,7 @@ class FaultConformance(GuardedFixture, Attaching):
         error = self.error_of(self.start_build(compute, build_key=key))
         self.close_guards(compute)
         if not isinstance(error, AmphoraComputeError):
-            self.fail(f'a build that was made to fail ended with {error!r}')
+            self.broken('a build that was made to fail raises its error', in_words(error))
         # A driver that cannot know if the instance ever ran leaves it, and names it in the error.
         known = [error.amphora_id] if error.outcome is Outcome.APPLIED else []
         self.becomes(
@@ -160,7 +168,7 @@ class FaultConformance(GuardedFixture, Attaching):
         self.faults.stall_build()
         amphora_id = self.build()
         self.pass_time(0.1)
-        self.assertIsNot(self.driver.status(amphora_id).state, State.ACTIVE)
+        self.assertIsNot(self.driver.status(amphora_id).state, State.ACTIVE, 'state')
 
     def test_an_instance_that_vanished_is_noticed(self) -> None:
         amphora_id = self.build_active()
@@ -172,8 +180,9 @@ class FaultConformance(GuardedFixture, Attaching):
         for call in (Call.STATUS, Call.GET):
             self.faults.refuse(call)
             if isinstance(self.error_in(lambda: self.both(amphora_id)), InstanceNotFoundError):
-                self.fail(
-                    f'{call.label} failed, and the driver reported that the instance is gone'
+                self.broken(
+                    f'an error that {call.label} has failed, as the instance exists',
+                    'InstanceNotFoundError',
                 )
 
     def test_a_failing_backend_is_not_taken_for_an_empty_one(self) -> None:
@@ -194,7 +203,7 @@ class FaultConformance(GuardedFixture, Attaching):
         except AmphoraComputeError:
             return
         self.assertIsNotNone(
-            found, 'find_build() returned None although the backend could not be read'
+            found, 'find_build() raises an error, as the backend could not be read'
         )
 
     @needs(Ability.ATTACH_PORT)
@@ -258,10 +267,7 @@ class FaultConformance(GuardedFixture, Attaching):
             amphora_id = self.build(build_key=key, **given)
         except AmphoraComputeError as exc:
             return exc
-        self.assertTrue(
-            self.exists(amphora_id),
-            'a build was reported as done, but its instance does not exist',
-        )
+        self.assert_exists(amphora_id)
         return None
 
     def failed(self, **given: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import (
     AmbiguousInstanceError,
     BuildConflict,
@@ -12,7 +13,10 @@ from kiln.models import Amphora
 from kiln.testing.conformance.fixture import ConformanceFixture
 
 
-class Finding(ConformanceFixture):
+class Finding(
+    ConformanceFixture,
+    contract=(AmphoraComputeDriver.get_amphora, AmphoraComputeDriver.find_build),
+):
     """Finding."""
 
     def test_an_instance_is_found_by_its_id(self) -> None:
@@ -63,7 +67,7 @@ class Finding(ConformanceFixture):
         with self.assertRaises(AmbiguousInstanceError) as caught:
             self.driver.get_amphora(name)
         for amphora_id in twins:
-            self.assertIn(amphora_id, str(caught.exception))
+            self.assertIn(amphora_id, str(caught.exception), 'the text of the error')
 
     def test_a_lookup_without_criteria_is_refused(self) -> None:
         with self.assertRaises(InvalidRequest):
@@ -101,5 +105,6 @@ class Finding(ConformanceFixture):
     def found_build(self, key: str) -> Amphora:
         """Return the amphora that was built with a key."""
         found = self.driver.find_build(key)
-        assert found is not None, f'the amphora built with key {key} is not found'
+        if found is None:
+            self.broken(f'find_build() finds the amphora built with key {key}', 'None')
         return found

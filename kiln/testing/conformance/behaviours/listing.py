@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.testing.conformance.fixture import ConformanceFixture
 
 
-class Listing(ConformanceFixture):
+class Listing(
+    ConformanceFixture,
+    contract=(AmphoraComputeDriver.list_amphorae, AmphoraComputeDriver.statuses),
+):
     """Listing."""
 
     def test_a_list_has_every_instance_of_this_site(self) -> None:
@@ -15,7 +19,8 @@ class Listing(ConformanceFixture):
     def test_a_list_has_each_instance_once(self) -> None:
         built = [self.build() for _ in range(3)]
         listed = self.listed()
-        self.assertEqual([listed.count(amphora_id) for amphora_id in built], [1, 1, 1])
+        times = {amphora_id: listed.count(amphora_id) for amphora_id in built}
+        self.assertEqual(times, dict.fromkeys(built, 1), 'how often the list has each')
 
     def test_a_list_leaves_out_instances_of_another_owner(self) -> None:
         self.assertNotIn(self.build_for_other(), self.listed())
@@ -56,7 +61,7 @@ class Listing(ConformanceFixture):
         self.assertNotIn(unknown, self.driver.statuses([built, unknown]))
 
     def test_statuses_of_unknown_instances_are_empty(self) -> None:
-        self.assertFalse(self.driver.statuses([self.unknown_id(), self.unknown_id()]))
+        self.assertEqual(self.driver.statuses([self.unknown_id(), self.unknown_id()]), {})
 
     def test_statuses_of_nothing_are_empty(self) -> None:
         self.build()

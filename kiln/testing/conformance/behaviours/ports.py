@@ -43,7 +43,8 @@ class Ports(Attaching):
         amphora_id, port_id = self.build_active(), self.port_id()
         attachment = self.driver.attach_port(amphora_id, port_id)
         self.assertIsInstance(attachment, Attachment)
-        self.assertEqual((attachment.amphora_id, attachment.port_id), (amphora_id, port_id))
+        self.assertEqual(attachment.amphora_id, amphora_id, 'amphora_id')
+        self.assertEqual(attachment.port_id, port_id, 'port_id')
 
     @needs(Ability.ATTACH_PORT)
     def test_attaching_a_port_again_is_a_success(self) -> None:
@@ -93,7 +94,7 @@ class Ports(Attaching):
         amphora_id, network_id = self.build_active(), self.network_id()
         attachment = self.driver.attach_network(amphora_id, network_id)
         self.assertIsInstance(attachment, Attachment)
-        self.assertTrue(attachment.port_id)
+        self.assertTrue(attachment.port_id, 'port_id of the attachment')
         self.assertIn(attachment.network_id, (None, network_id))
 
     @needs(Ability.ATTACH_NETWORK)
@@ -107,7 +108,7 @@ class Ports(Attaching):
         ports = {
             self.driver.attach_network(self.build_active(), network_id).port_id for _ in range(2)
         }
-        self.assertEqual(len(ports), 2)
+        self.assertEqual(len(ports), 2, 'the number of ports')
 
     @needs(Ability.ATTACH_NETWORK, Ability.DETACH_NETWORK)
     def test_detaching_a_network_again_is_a_success(self) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.authoring.bench import CannotBeShown
+from kiln.compute_drivers.hooks import ComputeHooks
 from kiln.exceptions import BuildConflict, InvalidBuildRequest
-from kiln.models import Ability, Amphora
+from kiln.models import Ability, Amphora, BuildRequest, Limits
 from kiln.testing.conformance.behaviours.ports import Attaching
 from kiln.testing.conformance.fixture import needs, takes
 
@@ -24,7 +25,7 @@ _CONFIDENTIAL: dict[str, Any] = {
 _FIELDS = {'config_drive_files': 'files'}
 
 
-class Requests(Attaching):
+class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
     """Requests."""
 
     def test_a_flavor_is_reported_as_it_was_given_or_refused(self) -> None:
@@ -80,7 +81,8 @@ class Requests(Attaching):
         for ports in ([free, taken], [taken, free]):
             with self.assertRaises(BuildConflict):
                 self.build(build_key=key, port_ids=ports)
-            self.assertIsNone(self.driver.find_build(key), 'a refused build made an instance')
+            found = self.driver.find_build(key)
+            self.assertIsNone(found, 'a build that is refused makes nothing')
         self.assert_has_ports(user, [taken])
         self.comes_free(free, user)
 
@@ -114,7 +116,7 @@ class Requests(Attaching):
                 amphora_id = self.build(**arguments)
                 fields = {_FIELDS.get(name, name) for name in asked}
                 lacking = fields & set(self.bench.lacking(amphora_id, request))
-                self.assertEqual(set(), lacking, 'what the backend has not received')
+                self.assertFalse(lacking, 'the backend receives all keys, files and user data')
 
     def test_all_instances_are_found_however_many_there_are(self) -> None:
         built = {self.build() for _ in range(self.bench.page_size + 1)}
@@ -127,10 +129,10 @@ class Requests(Attaching):
         found = [self.driver.get_amphora(amphora_id=amphora_id) for _ in range(2)]
         listed = [one for one in self.driver.list_amphorae() if one.id == amphora_id]
         orders = {tuple(one.address for one in seen.addresses) for seen in (*found, *listed)}
-        self.assertEqual(1, len(orders), f'the addresses come in several orders: {orders}')
+        self.assertEqual(len(orders), 1, 'the number of orders in which addresses come')
         ports = [(one.network_id, one.port_id, one.mac) for one in found[0].addresses]
         begins = [one for i, one in enumerate(ports) if i == 0 or ports[i - 1] != one]
-        self.assertEqual(len(set(ports)), len(begins), 'the addresses of a port are apart')
+        self.assertEqual(len(begins), len(set(ports)), 'the number of groups of addresses')
 
     def kept_or_refused(self, argument: str, field: str) -> None:
         """Fail unless an unknown value is refused, or reported again."""
@@ -139,7 +141,7 @@ class Requests(Attaching):
             found = self.described(**{argument: value})
         except InvalidBuildRequest:
             return
-        self.assertEqual(getattr(found, field), value)
+        self.assertEqual(getattr(found, field), value, field)
 
     def lacks_quietly(self, option: str) -> bool:
         """Return True if the backend does not support an option."""
@@ -163,19 +165,21 @@ class Requests(Attaching):
         found: Amphora = self.driver.get_amphora(amphora_id=amphora_id)
         has = {one.port_id for one in found.addresses}
         # A backend can leave the ports of addresses out.
-        self.assertTrue(found.addresses, 'it has no address')
-        self.assertIn(has & {*ports, None}, ({None}, set(ports)))
+        self.assertTrue(found.addresses, 'the amphora has an address')
+        self.assertIn(has & {*ports, None}, ({None}, set(ports)), 'the ports of the addresses')
         if Ability.ATTACH_PORT in self.driver.abilities:
             for port_id in ports:
                 attached = self.driver.attach_port(amphora_id, port_id)
                 self.assertEqual(attached.port_id, port_id)
             again = self.driver.get_amphora(amphora_id=amphora_id)
-            self.assertEqual(len(again.addresses), len(found.addresses), 'it had no such port')
+            self.assertEqual(
+                len(again.addresses), len(found.addresses), 'the number of addresses, as before'
+            )
 
     def assert_on_network(self, amphora_id: str, network_id: str) -> None:
         """Fail unless an instance has a port on a network."""
         found = self.driver.get_amphora(amphora_id=amphora_id).addresses
-        self.assertTrue(found, 'it has no address')
+        self.assertTrue(found, 'the amphora has an address')
         if Ability.DETACH_NETWORK not in self.driver.abilities:
             self.assertIn(network_id, {one.network_id or network_id for one in found})
             return

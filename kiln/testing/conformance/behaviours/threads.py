@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from kiln.compute_drivers import hooks
 from kiln.models import Ability
 from kiln.testing.conformance.fixture import ConformanceFixture, needs
 
@@ -16,18 +17,19 @@ T = TypeVar('T')
 _THREADS = 8
 
 
-class Threads(ConformanceFixture):
+class Threads(ConformanceFixture, contract=(hooks,)):
     """Threads and time."""
 
     def test_many_threads_with_one_key_build_one_instance(self) -> None:
         key = self.new_key()
         built = self.at_once(*[functools.partial(self.build, build_key=key)] * _THREADS)
-        self.assertEqual(len(set(built)), 1)
+        self.assertEqual(len(set(built)), 1, 'the number of ids that the builds returned')
 
     def test_many_threads_with_keys_of_their_own_build_as_many_instances(self) -> None:
         built = self.at_once(*[self.build] * _THREADS)
-        self.assertEqual(len(set(built)), _THREADS)
-        self.assertTrue(all(self.exists(amphora_id) for amphora_id in built))
+        self.assertEqual(len(set(built)), _THREADS, 'the number of ids that the builds returned')
+        for amphora_id in built:
+            self.assert_exists(amphora_id)
 
     def test_many_threads_can_delete_one_instance(self) -> None:
         amphora_id = self.build()
@@ -46,9 +48,8 @@ class Threads(ConformanceFixture):
             return [stays in {one.id for one in self.driver.list_amphorae()} for _ in range(5)]
 
         for seen in self.at_once(*[change, look] * (_THREADS // 2)):
-            self.assertTrue(
-                all(seen), 'a list left out an instance during builds and deletes of others'
-            )
+            if not all(seen):
+                self.broken(f'each list has amphora {stays}', 'a list left it out')
 
     def test_a_build_returns_before_its_effect(self) -> None:
         with self.soon('build'):
