@@ -113,8 +113,9 @@ class Placement:
 class BuildRequest:
     """Everything a backend receives for one build, checked and frozen.
 
-    Files, user data and keys are confidential: never shown, never logged. Metadata is
-    not: a backend shows it to all of its users.
+    Files, user data and keys are confidential, in any encoding: never logged, and shown
+    neither in ``raw`` nor in an error or its causes. Metadata is not: a backend shows it to
+    all of its users.
     """
 
     # Names one build of its owner: 1 to 48 letters, digits, dots, colons, dashes or

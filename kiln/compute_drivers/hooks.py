@@ -11,6 +11,10 @@ the amphora that it names; amphorae with the same name or key, of any owner, sta
 are. An id is accepted whatever the owner of its amphora, and neither a name nor a key is
 taken for an id.
 
+An error of the backend is raised as the kiln error that fits; an error of any other class
+is a defect of the driver. The error of a build has its ``build_key``, that of a call about
+an amphora its ``amphora_id``, and ``outcome`` states what is left in the backend.
+
 An error is a value: it names its subject, its facts are plain data that agree with each
 other, and another process can read it. Every call about an amphora that does not exist
 raises InstanceNotFoundError, which is never to be retried; only a delete succeeds.

@@ -32,6 +32,7 @@ class Altering(MinimalAnimal):
     'test_building_again_in_another_driver_returns_the_first_instance',
     'test_a_key_that_built_something_else_is_refused_in_another_driver',
     'test_building_again_leaves_the_instance_of_another_owner',
+    'test_no_secret_is_in_the_error_of_a_key_that_built_something_else',
 )
 class Duplicates(MinimalAnimal):
     """Builds again for a key that already has an instance."""
@@ -65,6 +66,7 @@ class LooksBeforeItLocks(MinimalAnimal):
 @caught_by(
     'test_a_key_that_built_something_else_is_refused',
     'test_a_key_that_built_something_else_is_refused_in_another_driver',
+    'test_no_secret_is_in_the_error_of_a_key_that_built_something_else',
 )
 class AdoptsAnything(MinimalAnimal):
     """Returns the instance with the key even if the request differs."""

@@ -206,7 +206,10 @@ class TurnsAddressesRound(NoopAnimal):
         return dataclasses.replace(amphora, addresses=amphora.addresses[:: (-1) ** self._looks])
 
 
-@caught_by('test_detaching_the_port_of_another_instance_leaves_it')
+@caught_by(
+    'test_detaching_the_port_of_another_instance_leaves_it',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
+)
 class DetachesFromAnybody(NoopAnimal):
     """Detaches a port from the instance that has it."""
 
@@ -286,3 +289,11 @@ class KeepsVolumesOfRefusedBuilds(Leaking):
     def _list_resources(self, owner):
         volumes = [Resource(kind='volume', id=key, owner=self.owner) for key in self.kept]
         return [*super()._list_resources(owner), *(volumes if owner == self.owner else ())]
+
+
+@caught_by('test_keys_files_and_user_data_reach_the_backend')
+class DropsSecurityGroups(Dropping):
+    """Ignores security groups."""
+
+    def instead(self, request):
+        return {'sec_groups': ()}

@@ -104,6 +104,7 @@ class DeletesWhatItBuilt(Remembering):
 @caught_by(
     'test_an_action_in_another_driver_is_seen_by_the_first',
     'test_suspending_an_unknown_instance_is_not_found',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
 )
 class SuspendsWhatItBuilt(Remembering):
     """Suspends only the instances that it remembers."""

@@ -262,7 +262,10 @@ class FindsNoZoneValid(NoopAnimal):
         raise InvalidRequest(f'Zone {availability_zone} does not exist.')
 
 
-@caught_by('test_resuming_an_unknown_instance_is_not_found')
+@caught_by(
+    'test_resuming_an_unknown_instance_is_not_found',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
+)
 class ResumesAnything(NoopAnimal):
     """Accepts a resume of an unknown instance."""
 
@@ -271,7 +274,10 @@ class ResumesAnything(NoopAnimal):
             super()._resume(amphora_id)
 
 
-@caught_by('test_rebooting_an_unknown_instance_is_not_found')
+@caught_by(
+    'test_rebooting_an_unknown_instance_is_not_found',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
+)
 class RebootsAnything(NoopAnimal):
     """Accepts a reboot of an unknown instance."""
 
@@ -280,7 +286,10 @@ class RebootsAnything(NoopAnimal):
             super()._reboot(amphora_id, hard)
 
 
-@caught_by('test_rebuilding_an_unknown_instance_is_not_found')
+@caught_by(
+    'test_rebuilding_an_unknown_instance_is_not_found',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
+)
 class RebuildsAnything(NoopAnimal):
     """Accepts a rebuild of an unknown instance."""
 
@@ -289,7 +298,10 @@ class RebuildsAnything(NoopAnimal):
             super()._rebuild(amphora_id, image_id)
 
 
-@caught_by('test_a_console_log_of_an_unknown_instance_is_not_found')
+@caught_by(
+    'test_a_console_log_of_an_unknown_instance_is_not_found',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
+)
 class HasALogForAnything(NoopAnimal):
     """Returns an empty console log for an unknown instance."""
 
@@ -309,7 +321,10 @@ class ResumesNothing(NoopAnimal):
             super()._resume(amphora_id)
 
 
-@caught_by('test_a_detached_port_can_be_attached_elsewhere')
+@caught_by(
+    'test_a_detached_port_can_be_attached_elsewhere',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
+)
 class DetachesNothing(NoopAnimal):
     """Accepts a detach without an effect."""
 
@@ -415,7 +430,10 @@ class SuspendsNothing(NoopAnimal):
         super()._status(amphora_id)
 
 
-@caught_by('test_attaching_a_port_to_an_unknown_instance_is_not_found')
+@caught_by(
+    'test_attaching_a_port_to_an_unknown_instance_is_not_found',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
+)
 class AttachesToNobody(NoopAnimal):
     """Accepts an attach to an unknown instance."""
 
