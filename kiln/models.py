@@ -113,11 +113,16 @@ class Placement:
 class BuildRequest:
     """Everything a backend receives for one build, checked and frozen.
 
-    Files, user data and keys are confidential: never shown, never logged. Metadata is
-    not: a backend shows it to all of its users.
+    Files, user data and keys are confidential, in any encoding: never logged, and shown
+    neither in ``raw`` nor in an error or its causes. Metadata is not: a backend shows it to
+    all of its users.
     """
 
+    # Names one build of its owner: 1 to 48 letters, digits, dots, colons, dashes or
+    # underscores.
     build_key: str
+    # Printable text of at most ``max_name_length`` characters, which the amphora keeps as
+    # it is.
     name: str
     owner: str
     # True if kiln drew the key for this request: nothing has the key so far, and no
@@ -125,17 +130,24 @@ class BuildRequest:
     fresh: bool = False
     # The name that kiln derives from the key if the caller gives none.
     made_name: str | None = None
+    # One of the types in the limits; a caller can give it as text.
     amphora_type: AmphoraType = AmphoraType.VM
     flavor: str | None = None
     image_id: str | None = None
+    # This and the next three are lists that name nothing twice.
     keys: tuple[str, ...] = dataclasses.field(default=(), repr=False)
     sec_groups: tuple[str, ...] = ()
     network_ids: tuple[str, ...] = ()
     port_ids: tuple[str, ...] = ()
     availability_zone: str | None = None
     server_group_id: str | None = None
+    # Text by text, which the amphora keeps as it is, for itself alone; keys that begin with
+    # ``kiln:`` are reserved.
     metadata: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_FACTS)
+    # A caller gives text, bytes or an open file, with a mode and an owner if needed, for
+    # an absolute path. Any content is allowed, also an empty one; its size is in bytes.
     files: tuple[InjectedFile, ...] = dataclasses.field(default=(), repr=False)
+    # A caller gives text, bytes or an open file.
     user_data: bytes | None = dataclasses.field(default=None, repr=False)
 
     def summary(self) -> str:
@@ -195,6 +207,8 @@ class ComputeStatus:
 class Amphora:
     """One amphora, as its backend describes it."""
 
+    # Text that a caller can pass back; never the id of another amphora, even if this one
+    # is gone.
     id: str
     name: str
     state: State
@@ -205,8 +219,10 @@ class Amphora:
     image_id: str | None = None
     availability_zone: str | None = None
     server_group_id: str | None = None
+    # Always in the same order; the addresses of one port follow each other.
     addresses: tuple[Address, ...] = ()
     metadata: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_FACTS)
+    # Seconds since the epoch.
     created_at: float | None = None
     fault: str | None = None
     fault_code: str | None = None

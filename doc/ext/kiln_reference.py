@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import itertools
 import json
 import pathlib
 import re
@@ -27,6 +28,7 @@ from kiln.images.recipe_fields import RECIPE
 from kiln.models import Ability
 from kiln.testing.mutants.operators import OPERATORS
 from kiln.wrappers.operations.operation import Operation
+from tools import contract_table
 
 EXAMPLES = pathlib.Path(__file__).parents[1] / 'examples'
 #: A signature longer than this has a line for each argument.
@@ -135,6 +137,16 @@ class Calls(Generated):
             for c in Call
         ]  # fmt: skip
         yield from _table(rows)
+
+
+class Contract(Generated):
+    """Each sentence of the compute contract, and what the conformance kit has for it."""
+
+    def lines(self) -> Iterator[str]:
+        rows = contract_table.table()
+        for place, said in itertools.groupby(rows, key=lambda row: row.place):
+            yield from (f'**{_plain(place)}**', '')
+            yield from _table([('sentence', 'behaviours', 'wrong drivers'), *map(_said, said)])
 
 
 class ComputeDrivers(Generated):
@@ -310,6 +322,15 @@ def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
     yield ''
 
 
+def _said(row: contract_table.Row) -> tuple[str, ...]:
+    """Return the cells of a sentence of the contract."""
+    sentence = re.sub('^:raises ([^:]*):', r'Raises \1:', row.sentence).removesuffix('::')
+    if row.reason:
+        return sentence, f'*No claim on a driver: {_plain(row.reason)}.*', ''
+    shown = (name.removeprefix('test_').replace('_', ' ') for name in row.behaviours)
+    return sentence, '; '.join(shown), ', '.join(row.wrong_drivers)
+
+
 def _plain(text: str) -> str:
     """Return a text of a command or an option with nothing that Sphinx would read."""
     return re.sub(r'([*`|\\_])', r'\\\1', ' '.join(text.split()))
@@ -400,6 +421,7 @@ def setup(app):
     app.add_directive('kiln-errors', Errors)
     app.add_directive('kiln-advice', AdviceTable)
     app.add_directive('kiln-calls', Calls)
+    app.add_directive('kiln-contract', Contract)
     app.add_directive('kiln-compute-drivers', ComputeDrivers)
     app.add_directive('kiln-cluster-drivers', ClusterDrivers)
     app.add_directive('kiln-compute', ComputeFace)

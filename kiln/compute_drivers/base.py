@@ -49,9 +49,11 @@ class AmphoraComputeDriver(ComputeHooks):
 
     A vendor writes ``_build``, ``_delete``, ``_get``, ``_list`` and ``limits``. The other
     hooks have defaults based on these, or are abilities that a driver gains by overriding
-    them.
+    them. Methods and hooks keep the signatures of this class; further arguments have
+    defaults.
     """
 
+    #: The contract that the driver was written for; no other contract is accepted.
     contract_version: ClassVar[int] = CONTRACT_VERSION
     #: Seconds after acceptance in which a build cannot finish, and so is not polled.
     soonest_build_s: ClassVar[float] = 0.0
@@ -136,7 +138,11 @@ class AmphoraComputeDriver(ComputeHooks):
 
         Safe to repeat with the same ``build_key``: the id of the first amphora is
         returned, and nothing is built. Does not wait until the amphora is active. A
-        repeat must request the same type, flavor, image and name.
+        repeat must request the same type, flavor, image and name. Keys belong to an owner:
+        an amphora that another owner built with the key is neither returned nor changed.
+        An amphora that has run disappears only by a delete: no build that is repeated,
+        fails, is late or is cancelled removes it. A build that fails leaves no amphora,
+        unless its error names the amphora.
 
         :raises InvalidBuildRequest: wrong arguments; nothing was sent.
         :raises QuotaExceeded: the quota of the project is exhausted; nothing was built.
@@ -157,6 +163,9 @@ class AmphoraComputeDriver(ComputeHooks):
 
         Safe to repeat: an amphora that is already gone is a success.
         Does not wait: poll ``status`` until it raises InstanceNotFoundError.
+        Accepted in every state, also while the amphora is built, rebooted or suspended.
+        Once gone, an amphora is found neither by its id nor by its name or key, and stays
+        gone.
 
         :raises DeleteFailed: refused; the amphora still exists.
         :raises ServiceTimeout: no answer; it might or might not be deleted.
@@ -289,7 +298,10 @@ class AmphoraComputeDriver(ComputeHooks):
         return attachment
 
     def detach_port(self, amphora_id: str, port_id: str) -> None:
-        """Detach a port; succeed if it is not attached."""
+        """Detach a port; succeed if it is not attached.
+
+        A port of another amphora stays attached there.
+        """
         self._perform_checked(Call.DETACH_PORT, amphora_id, port_id)
 
     def attach_network(

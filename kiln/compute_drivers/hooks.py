@@ -3,6 +3,21 @@
 A hook receives checked arguments, calls the backend's API, and raises kiln's errors. It
 returns when the backend has accepted, never waits for the effect, and can be called from
 many threads at once.
+
+Several drivers, in any number of processes, work on one backend at the same time. What one
+of them has built, every other describes, lists, finds, builds again to the same id, changes
+and deletes: nothing that another driver needs is kept in memory alone. A call changes only
+the amphora that it names; amphorae with the same name or key, of any owner, stay as they
+are. An id is accepted whatever the owner of its amphora, and neither a name nor a key is
+taken for an id.
+
+An error of the backend is raised as the kiln error that fits; an error of any other class
+is a defect of the driver. The error of a build has its ``build_key``, that of a call about
+an amphora its ``amphora_id``, and ``outcome`` states what is left in the backend.
+
+An error is a value: it names its subject, its facts are plain data that agree with each
+other, and another process can read it. Every call about an amphora that does not exist
+raises InstanceNotFoundError, which is never to be retried; only a delete succeeds.
 """
 
 from __future__ import annotations
@@ -51,6 +66,9 @@ class ComputeHooks(abc.ABC):
         :class:`~kiln.exceptions.BuildDiffers` if it does not match the request. If the
         answer was lost, raise :class:`~kiln.exceptions.BuildOutcomeUnknown`, and never
         guess.
+        All of the request takes effect, or the build is refused: nothing is dropped. What
+        the amphora reports of it is as in the request, in any script. A build that is
+        refused gives back the ports and other resources that it took.
         """
 
     @abc.abstractmethod
@@ -63,7 +81,7 @@ class ComputeHooks(abc.ABC):
 
     @abc.abstractmethod
     def _list(self, owner: str) -> Iterable[Amphora]:
-        """Return every amphora that carries this owner, in any state."""
+        """Return every amphora that carries this owner, in any state, to the last page."""
 
     # ---- correct as they are; override them if the backend can be faster ---
 

@@ -35,16 +35,21 @@ MEMORY = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
 
 
 class Pool:
-    """Opens drivers, each on a pool without commands and probes: nothing takes time."""
+    """Opens drivers, all on one pool without commands and probes: nothing takes time."""
 
-    def open_driver(self):
+    def setUp(self):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         inventory = folder / 'machines.toml'
         inventory.write_text(self.pool(folder))
         # Each claim is synced to the disk, and the kit makes thousands.
         state = self.enterContext(tempfile.TemporaryDirectory(dir=MEMORY))
-        options = options_of(inventory=str(inventory), state_dir=state, **self.patience())
-        driver = ApplianceDriver.open(options, name='pool', owner='kiln', clock=self.a_clock())
+        self.options = options_of(inventory=str(inventory), state_dir=state, **self.patience())
+        self.pool_clock = self.a_clock()
+        super().setUp()
+
+    def open_driver(self):
+        clock = self.pool_clock
+        driver = ApplianceDriver.open(self.options, name='pool', owner='kiln', clock=clock)
         self.addCleanup(driver.close)
         return driver
 

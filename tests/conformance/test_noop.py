@@ -53,9 +53,13 @@ class SlowNoopConformance(InstantNoopConformance):
 
 
 class FileNoopConformance(InstantNoopConformance):
-    def cloud_options(self):
-        folder = self.enterContext(tempfile.TemporaryDirectory())
-        return {'path': Path(folder, 'cloud.db'), **LATENCIES}
+    def setUp(self):
+        self._path = Path(self.enterContext(tempfile.TemporaryDirectory()), 'cloud.db')
+        self._clock = VirtualClock()
+        super().setUp()
+
+    def make_driver(self):
+        return NoopDriver(cloud=NoopCloud(clock=self._clock, path=self._path, **LATENCIES))
 
 
 class BlinkingNoopDriver(NoopDriver):

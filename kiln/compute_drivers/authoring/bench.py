@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pkgutil
 import unittest
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import DriverLoadError
+from kiln.models import BuildRequest
 
 
 class CannotBeShown(unittest.SkipTest):
@@ -72,6 +73,8 @@ class Bench(Faults):
     #: Ports that hang nowhere, and networks, to try attaching with.
     port_ids: Sequence[str] = ()
     network_ids: Sequence[str] = ()
+    #: The most amphorae in one page of the backend's lists, where a test can build one more.
+    page_size: int = 4
     #: Seconds within which the backend shows every effect, such as that a new amphora is
     #: active. So long the kit waits for a promise that is not kept.
     timeout_s: float = 30.0
@@ -80,6 +83,21 @@ class Bench(Faults):
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver
+
+    def another_driver(self) -> Any:
+        """Open another driver of the same backend, as another process would.
+
+        Only needed where each driver of the tests has a backend of its own, in memory.
+        """
+        raise CannotBeShown('another_driver() is not among what the bench offers')
+
+    def lacking(self, amphora_id: str, request: BuildRequest) -> Collection[str]:
+        """Return which of keys, sec_groups, files and user_data the backend does not have.
+
+        No call of the contract reports them, so only the backend itself can show that they
+        have arrived.
+        """
+        raise CannotBeShown('lacking() is not among what the bench offers')
 
 
 def offers_faults(faults: Faults) -> bool:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Collection
 from typing import Any
 
 from kiln.compute_drivers.authoring.bench import Bench
 from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.noop import view
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Action, Fault
+from kiln.compute_drivers.noop.simulation.machines import PAGE
+from kiln.models import BuildRequest
 
 #: Seconds for what takes the simulated cloud no time, on a busy machine.
 _MARGIN_S = 10.0
@@ -19,18 +24,36 @@ _MOST_S = 600.0
 class NoopBench(Bench):
     """Scripts the faults of one cloud, and has its ports, its networks and its times."""
 
+    page_size = PAGE
+
     def __init__(self, driver: NoopDriver) -> None:
         super().__init__(driver)
         self._cloud = driver.cloud
         offered = self._cloud.catalogue
         # A cloud without a list accepts any id.
-        self.port_ids = ('port-1',) if offered.ports is None else tuple(offered.ports)
+        self.port_ids = ('port-1', 'port-2') if offered.ports is None else tuple(offered.ports)
         self.network_ids = ('net-1',) if offered.networks is None else tuple(offered.networks)
 
         # The longest course of a behaviour is a build, an act on it, and its end.
         latencies = self._cloud.gate.latencies
         longest_s = max(dataclasses.asdict(latencies).values()) * (1 + latencies.jitter)
         self.timeout_s = min(_MARGIN_S + 3 * longest_s, _MOST_S)
+
+    def another_driver(self) -> NoopDriver:
+        if self._cloud.store.shared:
+            # Then the fixture opens the file once more.
+            return super().another_driver()
+        other: NoopDriver = type(self.driver)()
+        other.cloud, other.clock = self._cloud, self._cloud.clock
+        other.name, other.owner = self.driver.name, self.driver.owner
+        other.missing_abilities = self.driver.missing_abilities
+        return other
+
+    def lacking(self, amphora_id: str, request: BuildRequest) -> Collection[str]:
+        # The cloud keeps digests of what it must not show.
+        has = self.driver.get_amphora(amphora_id=amphora_id).raw
+        wanted = json.loads(view.spec(request))
+        return {name.removesuffix('_sha256') for name in wanted if has.get(name) != wanted[name]}
 
     def refuse(self, call: Call) -> None:
         self._next(call, Action.REFUSE)

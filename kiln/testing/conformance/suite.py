@@ -26,6 +26,8 @@ from kiln.testing.conformance.behaviours.listing import Listing
 from kiln.testing.conformance.behaviours.offers import Offers
 from kiln.testing.conformance.behaviours.ports import Ports
 from kiln.testing.conformance.behaviours.repeating import Repeating
+from kiln.testing.conformance.behaviours.requests import Requests
+from kiln.testing.conformance.behaviours.sharing import Sharing, Strangers
 from kiln.testing.conformance.behaviours.states import States
 from kiln.testing.conformance.behaviours.threads import Threads
 from kiln.testing.conformance.behaviours.values import Values
@@ -39,11 +41,14 @@ from kiln.testing.runner import Behaviour, Progress, result_of, run, selected
 
 class ComputeDriverConformance(
     Building,
+    Requests,
     Repeating,
     Deleting,
     Finding,
     Listing,
     Watching,
+    Sharing,
+    Strangers,
     States,
     Execution,
     Ports,

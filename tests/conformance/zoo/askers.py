@@ -1,7 +1,7 @@
 """Animals that check arguments too little or too much.
 
 They differ only in the argument that they see wrongly, so they are tables:
-name of the animal, behaviour that catches it, argument, what it sees there.
+name of the animal, behaviours that catch it, argument, what it sees there.
 """
 
 import functools
@@ -9,7 +9,7 @@ import io
 
 from kiln.exceptions import InvalidBuildRequest
 from kiln.models import AmphoraType, Limits
-from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
+from tests.conformance.zoo.species import REFUSED, MinimalAnimal, NoopAnimal, caught_by
 
 
 class Lenient(MinimalAnimal):
@@ -17,7 +17,7 @@ class Lenient(MinimalAnimal):
 
     limits = Limits(
         amphora_types=frozenset({AmphoraType.VM, AmphoraType.CONTAINER}),
-        refused_options=frozenset({'image_id'}),
+        refused_options=REFUSED | {'image_id'},
     )
 
     @functools.wraps(MinimalAnimal.build)
@@ -58,7 +58,7 @@ LENIENT = [
     ),
     (
         'IgnoresOptions',
-        'an_unsupported_option_is_refused',
+        ('an_unsupported_option_is_refused', 'an_image_is_reported_as_it_was_given_or_refused'),
         'image_id',
         lambda v: True,
     ),
@@ -186,4 +186,48 @@ PICKY = [
 for species, table in ((Lenient, LENIENT), (Picky, PICKY)):
     for name, behaviour, argument, sees in table:
         body = {'argument': argument, 'sees': staticmethod(sees), '__doc__': species.__doc__}
-        caught_by(f'test_{behaviour}')(type(name, (species,), body))
+        behaviours = (behaviour,) if isinstance(behaviour, str) else behaviour
+        caught_by(*(f'test_{one}' for one in behaviours))(type(name, (species,), body))
+
+
+class CarelessOfIds(MinimalAnimal):
+    """Accepts an id that it must refuse, as one that nothing has."""
+
+    unchecked = staticmethod(lambda amphora_id: False)
+
+    def status(self, amphora_id):
+        return super().status('nothing' if self.unchecked(amphora_id) else amphora_id)
+
+    def delete(self, amphora_id, *, timeout=None):
+        if not self.unchecked(amphora_id):
+            super().delete(amphora_id, timeout=timeout)
+
+
+@caught_by('test_an_empty_id_is_refused')
+class TakesEmptyIds(CarelessOfIds):
+    """Accepts an empty id."""
+
+    unchecked = staticmethod(lambda amphora_id: amphora_id == '')
+
+
+@caught_by('test_an_id_that_is_not_a_string_is_refused')
+class TakesNumbersForIds(CarelessOfIds):
+    """Accepts a number as an id."""
+
+    unchecked = staticmethod(lambda amphora_id: isinstance(amphora_id, int))
+
+
+@caught_by('test_a_cursor_that_is_not_a_string_is_refused')
+class TakesAnyCursor(MinimalAnimal):
+    """Takes nothing for the empty cursor."""
+
+    def changes(self, since=''):
+        return super().changes(since or '')
+
+
+@caught_by('test_an_owner_of_the_wrong_form_is_refused')
+class TakesAnyOwner(MinimalAnimal):
+    """Returns an empty list for an owner that cannot exist."""
+
+    def list_amphorae(self, *, owner=None):
+        return iter(()) if owner and ' ' in owner else super().list_amphorae(owner=owner)

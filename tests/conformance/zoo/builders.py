@@ -8,7 +8,7 @@ from types import MappingProxyType
 from kiln.compute_drivers.authoring.adoption import adopted
 from kiln.exceptions import BuildDiffers
 from kiln.models import AmphoraType, Limits
-from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
+from tests.conformance.zoo.species import REFUSED, MinimalAnimal, NoopAnimal, caught_by
 
 
 class Altering(MinimalAnimal):
@@ -29,6 +29,10 @@ class Altering(MinimalAnimal):
     'test_building_again_once_it_is_active_returns_the_first_instance',
     'test_a_key_that_built_something_else_is_refused',
     'test_many_threads_with_one_key_build_one_instance',
+    'test_building_again_in_another_driver_returns_the_first_instance',
+    'test_a_key_that_built_something_else_is_refused_in_another_driver',
+    'test_building_again_leaves_the_instance_of_another_owner',
+    'test_no_secret_is_in_the_error_of_a_key_that_built_something_else',
 )
 class Duplicates(MinimalAnimal):
     """Builds again for a key that already has an instance."""
@@ -59,7 +63,11 @@ class LooksBeforeItLocks(MinimalAnimal):
             self._window.reset()
 
 
-@caught_by('test_a_key_that_built_something_else_is_refused')
+@caught_by(
+    'test_a_key_that_built_something_else_is_refused',
+    'test_a_key_that_built_something_else_is_refused_in_another_driver',
+    'test_no_secret_is_in_the_error_of_a_key_that_built_something_else',
+)
 class AdoptsAnything(MinimalAnimal):
     """Returns the instance with the key even if the request differs."""
 
@@ -92,7 +100,10 @@ class RenamesWhatItFinds(MinimalAnimal):
             raise
 
 
-@caught_by('test_the_key_of_a_deleted_instance_builds_a_new_one')
+@caught_by(
+    'test_the_key_of_a_deleted_instance_builds_a_new_one',
+    'test_a_delete_in_another_driver_is_seen_by_the_first',
+)
 class RemembersKeysForEver(MinimalAnimal):
     """Returns the id of a deleted instance for a build with its key."""
 
@@ -105,7 +116,11 @@ class RemembersKeysForEver(MinimalAnimal):
         return self._built.setdefault(built, super()._build(request))
 
 
-@caught_by('test_the_build_key_is_kept_on_the_instance')
+@caught_by(
+    'test_the_build_key_is_kept_on_the_instance',
+    'test_building_again_in_another_driver_returns_the_first_instance',
+    'test_building_again_leaves_the_instance_of_another_owner',
+)
 class KeepsKeysToItself(MinimalAnimal):
     """Keeps build keys in its own memory, where no other process sees them."""
 
@@ -129,6 +144,9 @@ class KeepsKeysToItself(MinimalAnimal):
     'test_the_owner_is_kept_on_the_instance',
     'test_a_list_has_only_instances_of_its_owner',
     'test_an_instance_is_described_alike_wherever_it_is_found',
+    'test_deleting_an_instance_leaves_that_of_another_owner',
+    'test_building_again_leaves_the_instance_of_another_owner',
+    'test_the_id_of_another_owners_instance_is_accepted',
 )
 class KeepsOwnersToItself(MinimalAnimal):
     """Lists by owner, but does not store the owner on the instance."""
@@ -140,7 +158,10 @@ class KeepsOwnersToItself(MinimalAnimal):
         return (dataclasses.replace(one, owner=None) for one in super().list_amphorae(owner=owner))
 
 
-@caught_by('test_a_key_that_another_owner_used_is_free')
+@caught_by(
+    'test_a_key_that_another_owner_used_is_free',
+    'test_deleting_an_instance_leaves_that_of_another_owner',
+)
 class MixesUpKeysOfOwners(MinimalAnimal):
     """Takes an instance of another site with the same build key for its own."""
 
@@ -159,7 +180,10 @@ class CutsNames(Altering):
         return {'name': amphora.name[:63]}
 
 
-@caught_by('test_the_name_is_kept_as_it_was_given')
+@caught_by(
+    'test_the_name_is_kept_as_it_was_given',
+    'test_a_name_and_metadata_outside_ascii_are_kept_or_refused',
+)
 class LowersNames(Altering):
     """Writes names in lower case."""
 
@@ -167,7 +191,11 @@ class LowersNames(Altering):
         return {'name': amphora.name.lower()}
 
 
-@caught_by('test_metadata_is_kept_as_it_was_given')
+@caught_by(
+    'test_metadata_is_kept_as_it_was_given',
+    'test_a_name_and_metadata_outside_ascii_are_kept_or_refused',
+    'test_all_that_is_requested_together_is_found_again',
+)
 class DropsMetadata(Altering):
     """Forgets metadata."""
 
@@ -192,7 +220,9 @@ class SharesMetadata(Altering):
 class BuildsOnlyMachines(Altering):
     """Offers containers, and builds virtual machines."""
 
-    limits = Limits(amphora_types=frozenset({AmphoraType.VM, AmphoraType.CONTAINER}))
+    limits = Limits(
+        amphora_types=frozenset({AmphoraType.VM, AmphoraType.CONTAINER}), refused_options=REFUSED
+    )
 
     def altered(self, amphora):
         return {'amphora_type': AmphoraType.VM}
@@ -201,6 +231,7 @@ class BuildsOnlyMachines(Altering):
 @caught_by(
     'test_an_id_is_not_used_again',
     'test_the_key_of_a_deleted_instance_builds_a_new_one',
+    'test_a_delete_in_another_driver_is_seen_by_the_first',
 )
 class UsesIdsAgain(MinimalAnimal):
     """Reuses ids: each instance gets the lowest free number."""
@@ -223,14 +254,14 @@ class UsesIdsAgain(MinimalAnimal):
 class TakesTooManyFiles(MinimalAnimal):
     """Accepts more files than the contract allows."""
 
-    limits = Limits(max_files=20)
+    limits = Limits(max_files=20, refused_options=REFUSED)
 
 
 @caught_by('test_no_larger_files_are_allowed_than_the_contract_allows')
 class TakesTooLargeFiles(MinimalAnimal):
     """Accepts larger files than the contract allows."""
 
-    limits = Limits(max_file_bytes=1024 * 1024)
+    limits = Limits(max_file_bytes=1024 * 1024, refused_options=REFUSED)
 
 
 @caught_by(

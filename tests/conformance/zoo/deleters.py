@@ -12,6 +12,8 @@ from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
     'test_deleting_an_instance_that_is_gone_is_a_success',
     'test_deleting_an_unknown_instance_is_a_success',
     'test_many_threads_can_delete_one_instance',
+    'test_deleting_an_instance_leaves_that_of_another_owner',
+    'test_a_name_or_a_key_is_not_taken_for_an_id',
 )
 class DeletesOnlyWhatIs(MinimalAnimal):
     """Fails a delete of an instance that is already gone."""
@@ -70,7 +72,11 @@ class SeesGhosts(MinimalAnimal):
             return ghost.status(self.clock.time())
 
 
-@caught_by('test_a_deleted_instance_is_not_found_by_its_key')
+@caught_by(
+    'test_a_deleted_instance_is_not_found_by_its_key',
+    'test_another_driver_finds_what_one_has_built_by_name_and_key',
+    'test_a_delete_in_another_driver_is_seen_by_the_first',
+)
 class FindsTheDeadByKey(MinimalAnimal):
     """Finds by key what was once built, even if it is gone."""
 
@@ -88,7 +94,12 @@ class FindsTheDeadByKey(MinimalAnimal):
         return self._once.get(build_key)
 
 
-@caught_by('test_deleting_one_instance_leaves_the_others')
+@caught_by(
+    'test_deleting_one_instance_leaves_the_others',
+    'test_deleting_an_instance_leaves_its_namesake',
+    'test_deleting_an_instance_leaves_that_of_another_owner',
+    'test_a_name_or_a_key_is_not_taken_for_an_id',
+)
 class DeletesTheOldest(MinimalAnimal):
     """Deletes one instance more than requested."""
 

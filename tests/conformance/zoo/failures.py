@@ -31,7 +31,11 @@ class Failing(NoopAnimal):
             return self.lament(exc, request)
 
 
-@caught_by('test_a_build_that_says_nothing_was_done_has_left_nothing')
+@caught_by(
+    'test_a_build_that_says_nothing_was_done_has_left_nothing',
+    'test_a_refused_build_gives_its_ports_back',
+    'test_a_refused_build_leaves_no_resource_behind',
+)
 class LeaksOnFailure(Failing):
     """Reports that nothing was built, but leaves an instance."""
 
@@ -41,7 +45,10 @@ class LeaksOnFailure(Failing):
         raise error
 
 
-@caught_by('test_a_build_whose_answer_was_lost_says_so_and_names_its_key')
+@caught_by(
+    'test_a_build_whose_answer_was_lost_says_so_and_names_its_key',
+    'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+)
 class TakesSilenceForNo(Failing):
     """Reports a lost answer as a refusal."""
 
@@ -61,7 +68,10 @@ class TakesLossForFailure(Failing):
         raise error
 
 
-@caught_by('test_a_build_whose_answer_was_lost_says_so_and_names_its_key')
+@caught_by(
+    'test_a_build_whose_answer_was_lost_says_so_and_names_its_key',
+    'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+)
 class ForgetsWhatItAsked(Failing):
     """Does not name the build whose answer was lost."""
 
@@ -71,7 +81,10 @@ class ForgetsWhatItAsked(Failing):
         raise error
 
 
-@caught_by('test_a_refused_build_says_that_nothing_was_done')
+@caught_by(
+    'test_a_refused_build_says_that_nothing_was_done',
+    'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+)
 class KnowsNoOutcome(Failing):
     """Reports the outcome of a refusal as unknown."""
 
@@ -85,6 +98,10 @@ class KnowsNoOutcome(Failing):
     'test_a_refused_build_says_that_nothing_was_done',
     'test_a_build_that_says_nothing_was_done_has_left_nothing',
     'test_a_refused_build_can_be_repeated',
+    'test_a_refused_build_gives_its_ports_back',
+    'test_a_refused_build_leaves_no_resource_behind',
+    'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+    'test_no_secret_is_in_the_error_of_a_failed_build',
 )
 class SwallowsRefusals(Failing):
     """Returns an id as if the build had not failed."""
@@ -95,7 +112,10 @@ class SwallowsRefusals(Failing):
         raise error
 
 
-@caught_by('test_a_rate_limit_says_when_to_retry')
+@caught_by(
+    'test_a_rate_limit_says_when_to_retry',
+    'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+)
 class DoesNotSayWhen(Failing):
     """Reports a rate limit without the time to retry after."""
 
@@ -105,7 +125,10 @@ class DoesNotSayWhen(Failing):
         raise error
 
 
-@caught_by('test_an_exhausted_quota_differs_from_other_failures')
+@caught_by(
+    'test_an_exhausted_quota_differs_from_other_failures',
+    'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+)
 class KnowsNoQuota(Failing):
     """Raises the same error for every refusal of the backend."""
 
@@ -115,7 +138,10 @@ class KnowsNoQuota(Failing):
         raise error
 
 
-@caught_by('test_a_lack_of_capacity_differs_from_other_failures')
+@caught_by(
+    'test_a_lack_of_capacity_differs_from_other_failures',
+    'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+)
 class TakesRoomForQuota(Failing):
     """Reports a full cloud as an exhausted quota."""
 
@@ -125,7 +151,10 @@ class TakesRoomForQuota(Failing):
         raise error
 
 
-@caught_by('test_a_build_whose_answer_was_lost_is_found_by_its_key')
+@caught_by(
+    'test_a_build_whose_answer_was_lost_is_found_by_its_key',
+    'test_another_driver_finds_what_one_has_built_by_name_and_key',
+)
 class FindsOnlyWhatItHeardOf(NoopAnimal):
     """Finds by key in its own memory, and not in the backend."""
 
@@ -153,7 +182,10 @@ class SwallowsErrorsOfDeletes(NoopAnimal):
             return
 
 
-@caught_by('test_a_failing_backend_is_not_taken_for_a_deleted_instance')
+@caught_by(
+    'test_a_failing_backend_is_not_taken_for_a_deleted_instance',
+    'test_the_error_of_a_failing_call_names_its_instance',
+)
 class TakesFailureForGone(NoopAnimal):
     """Reports a failing backend as "not found"."""
 
@@ -207,6 +239,7 @@ class CallsAllActive(Instant):
     'test_a_build_that_fails_later_ends_in_error_with_its_reason',
     'test_an_instance_in_error_is_listed',
     'test_an_instance_in_error_can_be_deleted',
+    'test_the_ports_of_an_instance_in_error_are_free_when_it_is_deleted',
 )
 class HidesErrors(Instant):
     """Does not report the error state."""
@@ -224,3 +257,71 @@ class KeepsReasonsToItself(NoopAnimal):
 
     def _status(self, amphora_id):
         return dataclasses.replace(super()._status(amphora_id), fault=None)
+
+
+@caught_by('test_a_health_check_fails_while_the_backend_cannot_be_used')
+class ChecksTheRequestOnly(NoopAnimal):
+    """Reports a backend that cannot be used as a wrong request."""
+
+    def _check(self):
+        try:
+            return super()._check()
+        except ServiceUnavailable as exc:
+            raise InstanceNotFoundError(str(exc)) from exc
+
+
+@caught_by(
+    'test_a_key_that_built_something_else_is_refused',
+    'test_a_build_whose_answer_was_lost_says_so_and_names_its_key',
+    'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+)
+class NamesNoBuild(Failing):
+    """Does not name the build that was refused."""
+
+    def lament(self, error, request):
+        error.build_key = None
+        raise error
+
+
+@caught_by('test_the_error_of_a_failing_call_names_its_instance')
+class FailsWithoutSubject(NoopAnimal):
+    """Does not name the instance of a failed call as data."""
+
+    def perform(self, call, *args):
+        try:
+            return super().perform(call, *args)
+        except ServiceUnavailable as exc:
+            exc.amphora_id = None
+            raise
+
+
+@caught_by(
+    'test_a_refused_delete_says_so_and_leaves_the_instance',
+    'test_the_error_of_a_failing_call_names_its_instance',
+)
+class CrashesWhereTheBackendFails(NoopAnimal):
+    """Reads an answer that the backend did not give."""
+
+    def _delete(self, amphora_id):
+        try:
+            super()._delete(amphora_id)
+        except ServiceUnavailable as exc:
+            raise TypeError('None is not subscriptable') from exc
+
+
+@caught_by(
+    'test_a_refused_build_says_that_nothing_was_done',
+    'test_a_build_that_says_nothing_was_done_has_left_nothing',
+    'test_a_refused_build_can_be_repeated',
+    'test_a_refused_build_gives_its_ports_back',
+    'test_a_refused_build_leaves_no_resource_behind',
+    'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+    'test_no_secret_is_in_the_error_of_a_failed_build',
+)
+class CrashesWhereABuildFails(Failing):
+    """Reads the answer to a build that the backend did not give."""
+
+    def lament(self, error, request):
+        if isinstance(error, ServiceUnavailable):
+            raise TypeError('None is not subscriptable') from error
+        raise error

@@ -115,3 +115,22 @@ class CleansUpNothing(Compute):
     def __init__(self, driver):
         settings = StackSettings(executor=ExecutorSettings(cleanup_timeout_s=1))
         super().__init__(Keeping(driver), settings=settings)
+
+
+@caught_by('test_a_cancelled_build_leaves_the_instance_of_another_owner_with_its_key')
+class RemovesForAnybody(RemembersBuilds):
+    """Removes what has the key of a cancelled build in the lists of all owners."""
+
+    errors = OperationCancelled
+
+    def ended(self, operation):
+        if operation not in self.in_flight:
+            super().ended(operation)
+
+    def remove(self, build_key):
+        driver = self.driver
+        while hasattr(driver, 'inner'):
+            driver = driver.inner
+        for one in driver.cloud.instances():
+            if one.build_key == build_key and one.owner != driver.owner:
+                driver.cloud.vanish(one.id)

@@ -7,7 +7,10 @@ from kiln.models import Amphora, Changes, ComputeStatus, State
 from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
 
 
-@caught_by('test_a_list_has_every_instance_of_this_site')
+@caught_by(
+    'test_a_list_has_every_instance_of_this_site',
+    'test_all_instances_are_found_however_many_there_are',
+)
 class ListsTheFirstPage(MinimalAnimal):
     """Forgets that a backend answers a list in pages."""
 
@@ -96,6 +99,7 @@ class FindsKeysOfOthers(MinimalAnimal):
     'test_statuses_leave_out_unknown_instances',
     'test_statuses_of_unknown_instances_are_empty',
     'test_a_deleted_instance_is_left_out_of_statuses',
+    'test_a_name_or_a_key_is_not_taken_for_an_id',
 )
 class InventsStatuses(MinimalAnimal):
     """Returns a status for every requested id."""
@@ -109,6 +113,7 @@ class InventsStatuses(MinimalAnimal):
     'test_statuses_leave_out_unknown_instances',
     'test_statuses_of_unknown_instances_are_empty',
     'test_a_deleted_instance_is_left_out_of_statuses',
+    'test_a_name_or_a_key_is_not_taken_for_an_id',
 )
 class RaisesForOneMissing(MinimalAnimal):
     """Fails for all instances if one of them does not exist."""
@@ -117,7 +122,11 @@ class RaisesForOneMissing(MinimalAnimal):
         return {id_: self._status(id_) for id_ in amphora_ids}
 
 
-@caught_by('test_statuses_include_only_requested_instances')
+@caught_by(
+    'test_statuses_include_only_requested_instances',
+    'test_a_name_or_a_key_is_not_taken_for_an_id',
+    'test_the_id_of_another_owners_instance_is_accepted',
+)
 class TellsMoreThanAsked(MinimalAnimal):
     """Returns all statuses whichever are requested."""
 
@@ -140,6 +149,7 @@ class MixesUpStatuses(MinimalAnimal):
     'test_changes_include_the_state_an_instance_has_reached',
     'test_changes_of_several_instances_are_returned_together',
     'test_an_old_cursor_returns_its_changes_again',
+    'test_changes_miss_nothing_that_another_driver_has_done',
 )
 class LosesChanges(NoopAnimal):
     """Reports only deletions after the first changes."""
@@ -286,7 +296,10 @@ class TrustsItsMemory(NoopAnimal):
         self._seen.pop(amphora_id, None)
 
 
-@caught_by('test_statuses_include_every_requested_instance')
+@caught_by(
+    'test_statuses_include_every_requested_instance',
+    'test_all_instances_are_found_however_many_there_are',
+)
 class TellsOfTwo(MinimalAnimal):
     """Returns only as many statuses as fit into one request."""
 

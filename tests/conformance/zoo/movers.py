@@ -2,16 +2,18 @@
 
 import contextlib
 import dataclasses
+from types import MappingProxyType
 
 from kiln.exceptions import (
+    DeleteFailed,
     InstanceNotFoundError,
     InstanceStateConflict,
     InvalidRequest,
     NotSuspendedError,
     ResourceNotFoundError,
 )
-from kiln.models import Resource, State
-from tests.conformance.zoo.species import NoopAnimal, caught_by
+from kiln.models import Attachment, Resource, State
+from tests.conformance.zoo.species import LATENCIES, NoopAnimal, caught_by
 
 
 @caught_by('test_resuming_what_runs_is_refused_as_not_suspended')
@@ -38,6 +40,7 @@ class SuspendsOnce(NoopAnimal):
 @caught_by(
     'test_an_instance_survives_a_soft_reboot',
     'test_an_instance_survives_a_hard_reboot',
+    'test_rebooting_an_instance_leaves_that_of_another_owner',
 )
 class RebootsByBuilding(NoopAnimal):
     """Has another instance, with another id, after a reboot."""
@@ -60,6 +63,7 @@ class NeedsToStartAgain(NoopAnimal):
 @caught_by(
     'test_a_rebuilt_instance_becomes_active_again',
     'test_a_rebuilt_instance_keeps_name_key_and_owner',
+    'test_rebuilding_an_instance_leaves_that_of_another_owner',
 )
 class RebuildsUnderAnotherId(NoopAnimal):
     """Has another instance, with another id, after a rebuild."""
@@ -95,7 +99,11 @@ class SaysAllItKnows(NoopAnimal):
         return super()._console_log(amphora_id, None)
 
 
-@caught_by('test_attaching_a_port_again_is_a_success')
+@caught_by(
+    'test_attaching_a_port_again_is_a_success',
+    'test_the_ports_of_a_build_are_attached',
+    'test_a_build_with_a_free_and_a_taken_port_takes_neither',
+)
 class AttachesOnce(NoopAnimal):
     """Refuses to attach a port that is already attached to the instance."""
 
@@ -106,7 +114,10 @@ class AttachesOnce(NoopAnimal):
         return super()._attach_port(amphora_id, port_id)
 
 
-@caught_by('test_a_port_in_use_elsewhere_is_refused')
+@caught_by(
+    'test_a_port_in_use_elsewhere_is_refused',
+    'test_detaching_the_port_of_another_instance_leaves_it',
+)
 class StealsPorts(NoopAnimal):
     """Detaches a port from any instance that has it."""
 
@@ -120,6 +131,8 @@ class StealsPorts(NoopAnimal):
 @caught_by(
     'test_an_attachment_names_instance_and_port',
     'test_attaching_a_port_again_is_a_success',
+    'test_the_ports_of_a_build_are_attached',
+    'test_a_build_with_a_free_and_a_taken_port_takes_neither',
 )
 class ForgetsThePort(NoopAnimal):
     """Does not return which port it attached."""
@@ -131,6 +144,7 @@ class ForgetsThePort(NoopAnimal):
 @caught_by(
     'test_detaching_an_unattached_port_is_a_success',
     'test_detaching_a_port_again_is_a_success',
+    'test_detaching_the_port_of_another_instance_leaves_it',
 )
 class DetachesOnlyWhatHangs(NoopAnimal):
     """Fails a detach of an unattached port."""
@@ -248,7 +262,10 @@ class FindsNoZoneValid(NoopAnimal):
         raise InvalidRequest(f'Zone {availability_zone} does not exist.')
 
 
-@caught_by('test_resuming_an_unknown_instance_is_not_found')
+@caught_by(
+    'test_resuming_an_unknown_instance_is_not_found',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
+)
 class ResumesAnything(NoopAnimal):
     """Accepts a resume of an unknown instance."""
 
@@ -257,7 +274,10 @@ class ResumesAnything(NoopAnimal):
             super()._resume(amphora_id)
 
 
-@caught_by('test_rebooting_an_unknown_instance_is_not_found')
+@caught_by(
+    'test_rebooting_an_unknown_instance_is_not_found',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
+)
 class RebootsAnything(NoopAnimal):
     """Accepts a reboot of an unknown instance."""
 
@@ -266,7 +286,10 @@ class RebootsAnything(NoopAnimal):
             super()._reboot(amphora_id, hard)
 
 
-@caught_by('test_rebuilding_an_unknown_instance_is_not_found')
+@caught_by(
+    'test_rebuilding_an_unknown_instance_is_not_found',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
+)
 class RebuildsAnything(NoopAnimal):
     """Accepts a rebuild of an unknown instance."""
 
@@ -275,7 +298,10 @@ class RebuildsAnything(NoopAnimal):
             super()._rebuild(amphora_id, image_id)
 
 
-@caught_by('test_a_console_log_of_an_unknown_instance_is_not_found')
+@caught_by(
+    'test_a_console_log_of_an_unknown_instance_is_not_found',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
+)
 class HasALogForAnything(NoopAnimal):
     """Returns an empty console log for an unknown instance."""
 
@@ -295,7 +321,10 @@ class ResumesNothing(NoopAnimal):
             super()._resume(amphora_id)
 
 
-@caught_by('test_a_detached_port_can_be_attached_elsewhere')
+@caught_by(
+    'test_a_detached_port_can_be_attached_elsewhere',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
+)
 class DetachesNothing(NoopAnimal):
     """Accepts a detach without an effect."""
 
@@ -318,6 +347,7 @@ class ForgetsThePortOfANetwork(NoopAnimal):
 @caught_by(
     'test_detaching_an_unattached_network_is_a_success',
     'test_detaching_a_network_again_is_a_success',
+    'test_detaching_a_network_leaves_that_of_another_instance',
 )
 class DetachesOnlyNetworksThatHang(NoopAnimal):
     """Fails a detach of an unattached network."""
@@ -382,3 +412,188 @@ class FindsNoImageValid(NoopAnimal):
 
     def _validate_image(self, image_id):
         raise InvalidRequest(f'Image {image_id} does not exist.')
+
+
+@caught_by(
+    'test_a_repeated_build_reports_at_once_that_its_instance_is_suspended',
+    'test_a_suspended_instance_says_so',
+    'test_suspending_again_is_a_success',
+    'test_a_resumed_instance_is_active_again',
+    'test_a_resume_returns_before_its_effect',
+    'test_an_action_in_another_driver_is_seen_by_the_first',
+    'test_suspending_an_instance_leaves_that_of_another_owner',
+)
+class SuspendsNothing(NoopAnimal):
+    """Accepts a suspend without an effect."""
+
+    def _suspend(self, amphora_id):
+        super()._status(amphora_id)
+
+
+@caught_by(
+    'test_attaching_a_port_to_an_unknown_instance_is_not_found',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
+)
+class AttachesToNobody(NoopAnimal):
+    """Accepts an attach to an unknown instance."""
+
+    def _attach_port(self, amphora_id, port_id):
+        try:
+            return super()._attach_port(amphora_id, port_id)
+        except InstanceNotFoundError:
+            return Attachment(amphora_id=amphora_id, port_id=port_id)
+
+
+@caught_by('test_the_port_of_a_deleted_instance_can_be_attached_elsewhere')
+class KeepsPortsOfTheDead(NoopAnimal):
+    """Refuses a port that a deleted instance had."""
+
+    def __init__(self):
+        super().__init__()
+        self._had = {}
+
+    def _attach_port(self, amphora_id, port_id):
+        if self._had.get(port_id, amphora_id) != amphora_id:
+            raise InstanceStateConflict(f'Cannot attach port {port_id}: it is in use.')
+        attachment = super()._attach_port(amphora_id, port_id)
+        self._had[port_id] = amphora_id
+        return attachment
+
+    def _detach_port(self, amphora_id, port_id):
+        super()._detach_port(amphora_id, port_id)
+        if self._had.get(port_id) == amphora_id:
+            del self._had[port_id]
+
+
+@caught_by('test_the_flavor_of_an_instance_is_valid')
+class FindsNoFlavorValid(NoopAnimal):
+    """Rejects the flavor that its instances have."""
+
+    def _build(self, request):
+        return super()._build(dataclasses.replace(request, flavor=request.flavor or 'small'))
+
+    def _validate_flavor(self, flavor):
+        if flavor == 'small':
+            raise InvalidRequest(f'Flavor {flavor} does not exist.')
+        super()._validate_flavor(flavor)
+
+
+class Imaging(NoopAnimal):
+    """Builds each instance from an image."""
+
+    def _build(self, request):
+        return super()._build(dataclasses.replace(request, image_id=request.image_id or 'image-1'))
+
+
+@caught_by('test_the_image_of_an_instance_is_valid')
+class RejectsItsOwnImage(Imaging):
+    """Rejects the image that its instances have."""
+
+    def _validate_image(self, image_id):
+        if image_id == 'image-1':
+            raise InvalidRequest(f'Image {image_id} does not exist.')
+
+
+@caught_by('test_the_image_of_an_instance_is_described_by_text')
+class DescribesAnotherImage(Imaging):
+    """Describes another image than the requested one."""
+
+    def _describe_image(self, image_id):
+        return dataclasses.replace(super()._describe_image(image_id), id='image-2')
+
+
+@caught_by('test_the_image_of_an_instance_is_described_by_text')
+class DescribesByNumbers(Imaging):
+    """Describes an image by values that are not text."""
+
+    def _describe_image(self, image_id):
+        return dataclasses.replace(super()._describe_image(image_id), properties={'size': 7})
+
+
+@caught_by('test_an_unknown_image_is_described_only_if_builds_take_it')
+class DescribesNoImage(NoopAnimal):
+    """Cannot describe an image that its builds accept."""
+
+    def _describe_image(self, image_id):
+        raise InvalidRequest(f'Image {image_id} does not exist.')
+
+
+@caught_by(
+    'test_the_zones_are_named_once_and_the_zone_of_an_instance_is_one_of_them',
+    'test_an_instance_is_in_the_zone_that_was_requested',
+)
+class ListsZonesTwice(NoopAnimal):
+    """Lists a zone for each of its hosts."""
+
+    def _list_zones(self):
+        return ['zone-1', 'zone-1']
+
+
+@caught_by('test_a_console_log_is_text')
+class ReturnsBytes(NoopAnimal):
+    """Returns a console log as it was read."""
+
+    def console_log(self, amphora_id, *, lines=None):
+        return super().console_log(amphora_id, lines=lines).encode()
+
+
+@caught_by('test_a_rebuild_refuses_an_unknown_image_as_a_build_would_refuse_it')
+class RebuildsFromAnyImage(NoopAnimal):
+    """Accepts an image for a rebuild that its builds refuse."""
+
+    cloud_options = MappingProxyType({**LATENCIES, 'images': ['image-1']})
+
+    def _rebuild(self, amphora_id, image_id):
+        super()._rebuild(amphora_id, None)
+
+
+class CrashesOnConflicts(NoopAnimal):
+    """Raises an error of its own for an action that the state does not allow."""
+
+    def refusing(self, act, *arguments):
+        try:
+            act(*arguments)
+        except InstanceStateConflict as exc:
+            raise DeleteFailed(str(exc)) from exc
+
+
+@caught_by('test_suspending_what_is_being_built_has_its_effect_or_is_a_conflict')
+class CrashesOnSuspend(CrashesOnConflicts):
+    """Raises another error for a suspend that the state does not allow."""
+
+    def _suspend(self, amphora_id):
+        self.refusing(super()._suspend, amphora_id)
+
+
+@caught_by('test_suspending_what_is_being_built_has_its_effect_or_is_a_conflict')
+class SwallowsConflicts(NoopAnimal):
+    """Reports a suspend as accepted that the state does not allow."""
+
+    def _suspend(self, amphora_id):
+        with contextlib.suppress(InstanceStateConflict):
+            super()._suspend(amphora_id)
+
+
+@caught_by('test_rebooting_what_is_suspended_has_its_effect_or_is_a_conflict')
+class CrashesOnReboot(CrashesOnConflicts):
+    """Raises another error for a reboot that the state does not allow."""
+
+    def _reboot(self, amphora_id, hard):
+        self.refusing(super()._reboot, amphora_id, hard)
+
+
+@caught_by('test_rebuilding_what_is_suspended_has_its_effect_or_is_a_conflict')
+class CrashesOnRebuild(CrashesOnConflicts):
+    """Raises another error for a rebuild that the state does not allow."""
+
+    def _rebuild(self, amphora_id, image_id):
+        self.refusing(super()._rebuild, amphora_id, image_id)
+
+
+@caught_by('test_an_attachment_has_a_subnet_for_each_of_its_addresses_or_none')
+class MixesUpSubnets(NoopAnimal):
+    """Returns all subnets of a network with each attachment."""
+
+    def _attach_network(self, amphora_id, network_id, address):
+        attachment = super()._attach_network(amphora_id, network_id, address)
+        return dataclasses.replace(attachment, subnet_ids=('subnet-1', 'subnet-2'))

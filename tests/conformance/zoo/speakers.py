@@ -1,13 +1,16 @@
 """Animals that answer in a wrong way: values, errors, secrets, abilities, shape."""
 
+import base64
 import dataclasses
 import datetime
 import functools
+import gzip
 import logging
 import threading
 
 from kiln.exceptions import (
     Advice,
+    BuildDiffers,
     BuildOutcomeUnknown,
     InstanceNotFoundError,
     InvalidBuildRequest,
@@ -149,7 +152,11 @@ class ReturnsItsOwnKind(Describing):
         return VendorAmphora(**facts)
 
 
-@caught_by('test_suspending_an_unknown_instance_is_not_found')
+@caught_by(
+    'test_suspending_an_unknown_instance_is_not_found',
+    'test_each_call_about_an_unknown_instance_raises_the_same_error',
+    'test_each_ability_the_driver_has_is_answered',
+)
 class RaisesItsOwnErrors(NoopAnimal):
     """Lets an error of its client library through."""
 
@@ -203,7 +210,10 @@ class LogsWhatItBuilds(NoopAnimal):
         return super()._build(request)
 
 
-@caught_by('test_no_secret_of_a_build_is_shown_by_what_is_returned')
+@caught_by(
+    'test_no_secret_of_a_build_is_shown_by_what_is_returned',
+    'test_all_that_is_requested_together_is_found_again',
+)
 class ShowsUserData(NoopAnimal):
     """Shows with an instance what it was started with."""
 
@@ -322,7 +332,10 @@ class ReturnsItsOwnStatus(MinimalAnimal):
 STATUS_FACTS = tuple(one.name for one in dataclasses.fields(ComputeStatus))
 
 
-@caught_by('test_addresses_are_values_of_the_contract')
+@caught_by(
+    'test_addresses_are_values_of_the_contract',
+    'test_addresses_come_in_one_order_and_by_port',
+)
 class ReturnsAddressesAsText(Describing):
     """Returns bare addresses."""
 
@@ -375,3 +388,66 @@ class QuotesWhatItLost(NoopAnimal):
             raise BuildOutcomeUnknown(
                 f'{exc} It was {args[0].user_data!r}.', build_key=exc.build_key
             ) from None
+
+
+@caught_by('test_each_call_about_an_unknown_instance_raises_the_same_error')
+class LosesTheSubject(NoopAnimal):
+    """Names an instance only in the text of an error."""
+
+    def _suspend(self, amphora_id):
+        try:
+            super()._suspend(amphora_id)
+        except InstanceNotFoundError as exc:
+            raise InstanceNotFoundError(str(exc)) from exc
+
+
+@caught_by('test_no_secret_of_a_build_is_logged')
+class LogsEncodedUserData(NoopAnimal):
+    """Writes what it sends into the log, as it is sent."""
+
+    def _build(self, request):
+        packed = gzip.compress(request.user_data or b'')
+        LOG.debug('POST /machines {"user_data": "%s"}', base64.b64encode(packed).decode())
+        return super()._build(request)
+
+
+@caught_by('test_no_secret_of_a_build_is_shown_by_what_is_returned')
+class ReturnsWhatItSent(NoopAnimal):
+    """Returns with an answer the request that it belongs to."""
+
+    def _build(self, request):
+        amphora_id = super()._build(request)
+        self.sent[amphora_id] = base64.b64encode(request.user_data or b'').decode()
+        return amphora_id
+
+    def __init__(self):
+        super().__init__()
+        self.sent = {}
+
+    def _get(self, amphora_id):
+        amphora = super()._get(amphora_id)
+        sent = {'user_data': self.sent.get(amphora_id, '')}
+        return dataclasses.replace(amphora, raw={**amphora.raw, **sent})
+
+
+@caught_by('test_no_secret_is_in_the_error_of_a_key_that_built_something_else')
+class QuotesWhatDiffers(NoopAnimal):
+    """Quotes both requests where they differ."""
+
+    def perform(self, call, *args):
+        try:
+            return super().perform(call, *args)
+        except BuildDiffers as exc:
+            exc.args = (f'{exc} {(args[0].user_data or b"").hex()}',)
+            raise
+
+
+@caught_by('test_no_secret_is_in_the_error_of_a_failed_build')
+class QuotesInItsCause(NoopAnimal):
+    """Raises an error whose cause quotes the request."""
+
+    def perform(self, call, *args):
+        try:
+            return super().perform(call, *args)
+        except BuildOutcomeUnknown as exc:
+            raise exc from ValueError(f'no answer to {args[0].user_data!r}')

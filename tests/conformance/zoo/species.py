@@ -5,6 +5,7 @@ import uuid
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.models import Limits
 from kiln.testing.clock import VirtualClock
 from kiln.testing.minimal import MinimalDriver
 
@@ -17,22 +18,34 @@ LATENCIES = {
     'rebuild_s': 40,
 }
 
+#: Arguments of builds that minimal animals have no place for.
+REFUSED = frozenset({'network_ids', 'port_ids', 'server_group_id'})
+
 #: Every animal, with exactly the behaviours that catch it.
 ZOO = {}
+#: Animals that cannot do what most behaviours begin with, and so are caught by many more.
+HELPLESS = set()
 
 
-def caught_by(*behaviours):
+def caught_by(*behaviours, among_others=False):
     """Put a driver with one defect into the zoo."""
 
     def keep(animal):
         ZOO[animal] = frozenset(behaviours)
+        if among_others:
+            HELPLESS.add(animal)
         return animal
 
     return keep
 
 
 class MinimalAnimal(MinimalDriver):
-    """Correct except for one defect; has the fewest abilities."""
+    """Correct except for one defect; has the fewest abilities.
+
+    It takes the contents that no call reports, so that an animal can misuse them.
+    """
+
+    limits = Limits(refused_options=REFUSED)
 
     def __init__(self):
         super().__init__()

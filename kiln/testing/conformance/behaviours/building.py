@@ -55,6 +55,26 @@ class Building(ConformanceFixture, contract=(AmphoraComputeDriver.build, Compute
         self.assertEqual(named.get(first.name), first.id, f'the amphora named {first.name}')
         self.assertNotIn(other, named, 'the list')
 
+    @takes(metadata={'purpose': 'kit'})
+    def test_building_again_with_other_metadata_returns_the_first_instance(self) -> None:
+        key = self.new_key()
+        first = self.build(build_key=key, metadata={'attempt': 'first'})
+        self.assertEqual(self.build(build_key=key, metadata={'attempt': 'second'}), first)
+
+    @takes(image_id='some')
+    def test_building_again_with_an_image_returns_the_first_instance(self) -> None:
+        if image_id := self.described().image_id:
+            key = self.new_key()
+            first = self.build(build_key=key, image_id=image_id)
+            self.assertEqual(self.build(build_key=key, image_id=image_id), first)
+
+    @takes(amphora_flavor='some')
+    def test_building_again_with_a_flavor_returns_the_first_instance(self) -> None:
+        if flavor := self.described().flavor:
+            key = self.new_key()
+            first = self.build(build_key=key, amphora_flavor=flavor)
+            self.assertEqual(self.build(build_key=key, amphora_flavor=flavor), first)
+
     def test_the_key_of_a_deleted_instance_builds_a_new_one(self) -> None:
         key = self.new_key()
         first = self.build(build_key=key)

@@ -13,14 +13,15 @@ from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import (
     Advice,
     AmphoraComputeError,
+    BuildDiffers,
     InstanceNotFoundError,
     InvalidBuildRequest,
     Outcome,
     Verdict,
 )
+from kiln.testing.conformance.behaviours.planted import KEY, SECRET, reveals, words_of
 from kiln.testing.conformance.fixture import ConformanceFixture
-
-SECRET = 'correct-horse-battery-staple-0x5ec'  # noqa: S105  # planted, and searched for
+from kiln.testing.conformance.samples import OF_INSTANCES, ask
 
 
 class Errors(ConformanceFixture, contract=(AmphoraComputeError, AmphoraComputeDriver.status)):
@@ -71,15 +72,32 @@ class Errors(ConformanceFixture, contract=(AmphoraComputeError, AmphoraComputeDr
         self.assertIs(caught.exception.circuit, Verdict.NEUTRAL, 'circuit')
         self.assertFalse(caught.exception.retryable, 'it is not retryable')
 
+    def test_each_call_about_an_unknown_instance_raises_the_same_error(self) -> None:
+        unknown = self.unknown_id()
+        for ability in sorted(OF_INSTANCES & self.driver.abilities):
+            with self.assertRaises(InstanceNotFoundError, msg=f'{ability.value}()') as caught:
+                ask(self.driver, ability, unknown)
+            error = caught.exception
+            self.assertEqual(error.amphora_id, unknown, f'amphora_id, in {ability.value}()')
+            self.assertEqual(error.operation, ability.value, 'operation')
+            self.assertIs(error.outcome, Outcome.NOT_APPLIED, f'outcome, in {ability.value}()')
+            self.assertFalse(error.retryable, f'{ability.value}() is not to be retried')
+
     def test_no_secret_of_a_build_is_logged(self) -> None:
         with everything_logged() as written:
             amphora_id = self.build_with_secrets()
             self.both(amphora_id)
             self.driver.delete(amphora_id)
-        self.assertNotIn(SECRET, written.getvalue())
+        self.assert_no_secret(written.getvalue())
 
     def test_no_secret_of_a_build_is_shown_by_what_is_returned(self) -> None:
-        self.assertNotIn(SECRET, repr(self.both(self.build_with_secrets())))
+        amphora_id = self.build_with_secrets()
+        described, status = self.both(amphora_id)
+        listed = [one for one in self.driver.list_amphorae() if one.id == amphora_id]
+        statuses = self.driver.statuses([amphora_id]).values()
+        for value in (described, status, *listed, *statuses):
+            self.assert_no_secret(repr(value))
+            self.assert_no_secret(repr(dict(value.raw)))
 
     def test_no_secret_is_in_the_error_of_a_refused_build(self) -> None:
         for wrong in (
@@ -87,11 +105,22 @@ class Errors(ConformanceFixture, contract=(AmphoraComputeError, AmphoraComputeDr
             {'user_data': SECRET, 'amphora_flavor': 7},
             {'config_drive_files': {'/etc/key.pem': SECRET, 'not-absolute': SECRET}},
             {'config_drive_files': {'/etc/key.pem': (SECRET, SECRET, SECRET)}},
+            {'keys': [KEY, KEY]},
         ):
             with self.assertRaises(InvalidBuildRequest) as caught:
                 self.build(**wrong)
-            error = caught.exception
-            self.assertNotIn(SECRET, f'{error} {error!r} {error.to_dict()}')
+            self.assert_no_secret(words_of(caught.exception))
+
+    def test_no_secret_is_in_the_error_of_a_key_that_built_something_else(self) -> None:
+        key = self.new_key()
+        self.build(build_key=key)
+        with self.assertRaises(BuildDiffers) as caught:
+            self.build_with_secrets(build_key=key, name=self.new_key())
+        self.assert_no_secret(words_of(caught.exception))
+
+    def assert_no_secret(self, text: str) -> None:
+        """Fail if a text reveals the planted secret, in whatever encoding."""
+        self.assertFalse(reveals(text), 'no content of a request is revealed')
 
     def not_found(self, amphora_id: str | None = None) -> AmphoraComputeError:
         """Return an error that any driver can raise: not found."""
@@ -99,13 +128,13 @@ class Errors(ConformanceFixture, contract=(AmphoraComputeError, AmphoraComputeDr
             self.driver.status(amphora_id or self.unknown_id())
         return caught.exception
 
-    def build_with_secrets(self) -> str:
+    def build_with_secrets(self, **given: str) -> str:
         """Build with a secret in every argument that the backend takes and must not show."""
         taken = self.taken(
             user_data=f'#!/bin/sh\npassword={SECRET}\n',
             config_drive_files={'/etc/key.pem': (SECRET, 0o600, 'root')},
         )
-        return self.build(**taken)
+        return self.build(**taken, **given)
 
 
 @contextlib.contextmanager

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from kiln.exceptions import InstanceNotFoundError, NotSuspendedError
+from collections.abc import Callable
+
+from kiln.exceptions import (
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InvalidBuildRequest,
+    InvalidRequest,
+    NotSuspendedError,
+)
 from kiln.models import Ability, State
-from kiln.testing.conformance.fixture import ConformanceFixture, needs
+from kiln.testing.conformance.fixture import ConformanceFixture, needs, takes
 
 
 class Execution(ConformanceFixture):
@@ -79,6 +87,32 @@ class Execution(ConformanceFixture):
         with self.assertRaises(InstanceNotFoundError):
             self.driver.rebuild(self.unknown_id())
 
+    @needs(Ability.REBUILD)
+    @takes(image_id='some')
+    def test_a_rebuild_refuses_an_unknown_image_as_a_build_would_refuse_it(self) -> None:
+        amphora_id, unknown = self.build_active(), self.unknown_id()
+        try:
+            self.driver.rebuild(amphora_id, image_id=unknown)
+        except InvalidRequest:
+            with self.assertRaises(InvalidBuildRequest):
+                self.build(image_id=unknown)
+        else:
+            # A backend can accept any name; then its builds must accept it as well.
+            self.build(image_id=unknown)
+        self.settle(amphora_id)
+
+    @needs(Ability.SUSPEND)
+    def test_suspending_what_is_being_built_has_its_effect_or_is_a_conflict(self) -> None:
+        self.acts_or_conflicts(self.build(), self.driver.suspend, State.SUSPENDED)
+
+    @needs(Ability.SUSPEND, Ability.REBOOT)
+    def test_rebooting_what_is_suspended_has_its_effect_or_is_a_conflict(self) -> None:
+        self.acts_or_conflicts(self.suspended(), self.driver.reboot, State.ACTIVE)
+
+    @needs(Ability.SUSPEND, Ability.REBUILD)
+    def test_rebuilding_what_is_suspended_has_its_effect_or_is_a_conflict(self) -> None:
+        self.acts_or_conflicts(self.suspended(), self.driver.rebuild, State.ACTIVE)
+
     @needs(Ability.CONSOLE_LOG)
     def test_a_console_log_is_text(self) -> None:
         self.assertIsInstance(self.driver.console_log(self.build_active()), str)
@@ -92,3 +126,13 @@ class Execution(ConformanceFixture):
     def test_a_console_log_of_an_unknown_instance_is_not_found(self) -> None:
         with self.assertRaises(InstanceNotFoundError):
             self.driver.console_log(self.unknown_id())
+
+    def acts_or_conflicts(self, amphora_id: str, act: Callable[[str], None], state: State) -> None:
+        """Act on an instance in a wrong state; fail unless it is refused, or takes effect."""
+        try:
+            act(amphora_id)
+        except InstanceStateConflict as exc:
+            self.assertIn(amphora_id, str(exc))
+            self.assertTrue(self.exists(amphora_id))
+        else:
+            self.settle(amphora_id, state)

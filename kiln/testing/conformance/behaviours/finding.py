@@ -76,7 +76,7 @@ class Finding(
     def test_a_build_is_found_by_its_key(self) -> None:
         key = self.new_key()
         self.build()
-        amphora_id = self.build(build_key=key)
+        amphora_id = self.build(build_key=key, name=self.new_key())
         self.assertEqual(self.found_build(key).id, amphora_id)
 
     def test_an_unknown_key_finds_nothing(self) -> None:

@@ -73,6 +73,13 @@ class Repeating(GuardedFixture, contract=(ComputeHooks._find_build, ComputeHooks
 
         self.vanishes(left)
 
+    def test_a_cancelled_build_leaves_the_instance_of_another_owner_with_its_key(self) -> None:
+        key = self.new_key()
+        theirs = self.build_for_other(build_key=key, name=self.new_key())
+        self.settle(theirs)
+        self.build_and_cancel(build_key=key)
+        self.assert_still(State.ACTIVE, theirs, 'A build with its key was cancelled')
+
     def build_and_cancel(self, **given: Any) -> None:
         """Start a build, and cancel it while the driver has it."""
         compute, gate = self.behind_guards(Call.BUILD)

@@ -28,6 +28,12 @@ class States(ConformanceFixture, contract=(AmphoraComputeDriver.status, ComputeS
     def test_a_new_instance_is_pending_building_or_active(self) -> None:
         self.assertIn(self.driver.status(self.build()).state, _COMING_UP)
 
+    def test_no_instance_is_ready_sooner_than_the_driver_declares(self) -> None:
+        started = self.time.monotonic()
+        status = self.driver.status(self.build())
+        if self.time.monotonic() - started < self.driver.soonest_build_s:
+            self.assertFalse(status.ready, f'soonest_build_s is {self.driver.soonest_build_s:g}')
+
     def test_an_instance_that_is_active_stays_so(self) -> None:
         amphora_id = self.build_active()
         self.pass_time(0.1)

@@ -1,0 +1,197 @@
+"""Behaviours of build requests: all that is requested is found again, or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kiln.compute_drivers import validation
+from kiln.compute_drivers.authoring.bench import CannotBeShown
+from kiln.compute_drivers.hooks import ComputeHooks
+from kiln.exceptions import BuildConflict, InvalidBuildRequest
+from kiln.models import Ability, Amphora, BuildRequest, Limits
+from kiln.testing.conformance.behaviours.ports import Attaching
+from kiln.testing.conformance.fixture import needs, takes
+
+_NAME = 'Größe-名前'
+#: Contents of arguments that no call of the contract reports.
+_CONFIDENTIAL: dict[str, Any] = {
+    'keys': [
+        'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl kit'
+    ],
+    'config_drive_files': {'/etc/kit/motd': ('Grüße', 0o600, 'root'), '/etc/kit/empty': b''},
+    'user_data': '#!/bin/sh\necho Grüße\n',
+}
+#: Fields of a build request that have another name than their argument.
+_FIELDS = {'config_drive_files': 'files'}
+
+
+class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
+    """Requests."""
+
+    def test_a_flavor_is_reported_as_it_was_given_or_refused(self) -> None:
+        self.kept_or_refused('amphora_flavor', 'flavor')
+
+    def test_an_image_is_reported_as_it_was_given_or_refused(self) -> None:
+        self.kept_or_refused('image_id', 'image_id')
+
+    def test_a_zone_is_reported_as_it_was_given_or_refused(self) -> None:
+        self.kept_or_refused('availability_zone', 'availability_zone')
+
+    def test_a_server_group_is_reported_as_it_was_given_or_refused(self) -> None:
+        self.kept_or_refused('server_group_id', 'server_group_id')
+
+    @needs(Ability.LIST_ZONES)
+    @takes(availability_zone='some')
+    def test_an_instance_is_in_the_zone_that_was_requested(self) -> None:
+        for zone in self.driver.list_zones()[:3]:
+            built = self.build_active(availability_zone=zone)
+            found = self.driver.get_amphora(amphora_id=built)
+            self.assertEqual(found.availability_zone, zone)
+
+    @takes(metadata={'purpose': 'kit'})
+    def test_a_name_and_metadata_outside_ascii_are_kept_or_refused(self) -> None:
+        name = f'{self.new_key()}-{_NAME}'
+        try:
+            amphora_id = self.build(name=name, metadata={'purpose': _NAME})
+        except InvalidBuildRequest:
+            return
+        found = self.driver.get_amphora(name)
+        self.assertEqual((found.id, found.name), (amphora_id, name))
+        self.assertEqual(found.metadata.get('purpose'), _NAME)
+        self.assertIn(name, {one.name for one in self.driver.list_amphorae()})
+
+    @takes(network_ids=['some'])
+    def test_a_network_of_a_build_is_attached(self) -> None:
+        network_id = self.network_id()
+        amphora_id = self.build_active(network_ids=[network_id])
+        self.assert_on_network(amphora_id, network_id)
+
+    @takes(port_ids=['some'])
+    def test_the_ports_of_a_build_are_attached(self) -> None:
+        ports = self.two_ports()
+        amphora_id = self.build_active(port_ids=ports)
+        self.assert_has_ports(amphora_id, ports)
+
+    @needs(Ability.ATTACH_PORT)
+    @takes(port_ids=['some'])
+    def test_a_build_with_a_free_and_a_taken_port_takes_neither(self) -> None:
+        free, taken = self.two_ports()
+        user, key = self.build_active(), self.new_key()
+        self.driver.attach_port(user, taken)
+        for ports in ([free, taken], [taken, free]):
+            with self.assertRaises(BuildConflict):
+                self.build(build_key=key, port_ids=ports)
+            found = self.driver.find_build(key)
+            self.assertIsNone(found, 'a build that is refused makes nothing')
+        self.assert_has_ports(user, [taken])
+        self.comes_free(free, user)
+
+    def test_all_that_is_requested_together_is_found_again(self) -> None:
+        given = self.taken(
+            metadata={'purpose': 'kit'}, availability_zone=self.a_zone(), **_CONFIDENTIAL
+        )
+        given = {name: value for name, value in given.items() if value is not None}
+        with_networks = self.network_ids and not self.lacks_quietly('network_ids')
+        if with_networks:
+            given['network_ids'] = [self.network_id()]
+        try:
+            amphora_id = self.build_active(**given)
+        except InvalidBuildRequest as exc:
+            raise CannotBeShown(f'this backend does not take all at once: {exc}') from exc
+        found = self.driver.get_amphora(amphora_id=amphora_id)
+        self.assertEqual(dict(found.metadata), dict(given.get('metadata', {})))
+        if zone := given.get('availability_zone'):
+            self.assertEqual(found.availability_zone, zone)
+        if with_networks:
+            self.assert_on_network(amphora_id, self.network_id())
+
+    def test_keys_files_and_user_data_reach_the_backend(self) -> None:
+        alone = [{name: value} for name, value in _CONFIDENTIAL.items()]
+        alone.append({'sec_groups': ['default']})
+        for given in (*alone, _CONFIDENTIAL):
+            if asked := self.taken(**given):
+                arguments = self.arguments(**asked)
+                request = validation.build_request(
+                    self.driver.limits, arguments, owner=self.driver.owner
+                )
+                try:
+                    amphora_id = self.build(**arguments)
+                except InvalidBuildRequest:
+                    # A backend can need a certain image for it.
+                    continue
+                fields = {_FIELDS.get(name, name) for name in asked}
+                lacking = fields & set(self.bench.lacking(amphora_id, request))
+                self.assertFalse(lacking, 'the backend receives all keys, files and user data')
+
+    def test_all_instances_are_found_however_many_there_are(self) -> None:
+        built = {self.build() for _ in range(self.bench.page_size + 1)}
+        self.assertLessEqual(built, {one.id for one in self.driver.list_amphorae()})
+        self.assertLessEqual(built, {one.amphora_id for one in self.driver.changes().statuses})
+        self.assertEqual(built, set(self.driver.statuses(built)))
+
+    def test_addresses_come_in_one_order_and_by_port(self) -> None:
+        amphora_id = self.build_active()
+        found = [self.driver.get_amphora(amphora_id=amphora_id) for _ in range(2)]
+        listed = [one for one in self.driver.list_amphorae() if one.id == amphora_id]
+        orders = {tuple(one.address for one in seen.addresses) for seen in (*found, *listed)}
+        self.assertEqual(len(orders), 1, 'the number of orders in which addresses come')
+        ports = [(one.network_id, one.port_id, one.mac) for one in found[0].addresses]
+        begins = [one for i, one in enumerate(ports) if i == 0 or ports[i - 1] != one]
+        self.assertEqual(len(begins), len(set(ports)), 'the number of groups of addresses')
+
+    def kept_or_refused(self, argument: str, field: str) -> None:
+        """Fail unless an unknown value is refused, or reported again."""
+        value = self.unknown_id()
+        try:
+            found = self.described(**{argument: value})
+        except InvalidBuildRequest:
+            return
+        self.assertEqual(getattr(found, field), value, field)
+
+    def lacks_quietly(self, option: str) -> bool:
+        """Return True if the backend does not support an option."""
+        return option in self.driver.limits.refused_options
+
+    def a_zone(self) -> str | None:
+        """Return a zone that accepts builds, if the driver can list them."""
+        if Ability.LIST_ZONES not in self.driver.abilities:
+            return None
+        return next(iter(self.driver.list_zones()), None)
+
+    def two_ports(self) -> list[str]:
+        """Return two unattached ports."""
+        ports = list(dict.fromkeys([*self.port_ids[:2], self.port_id(), self.port_id()]))[:2]
+        if len(ports) < 2:
+            raise CannotBeShown('the fixture has no two unattached ports (port_ids)')
+        return ports
+
+    def assert_has_ports(self, amphora_id: str, ports: list[str]) -> None:
+        """Fail unless an instance has ports, and no other instance can have them."""
+        found: Amphora = self.driver.get_amphora(amphora_id=amphora_id)
+        has = {one.port_id for one in found.addresses}
+        # A backend can leave the ports of addresses out.
+        self.assertTrue(found.addresses, 'the amphora has an address')
+        self.assertIn(has & {*ports, None}, ({None}, set(ports)), 'the ports of the addresses')
+        if Ability.ATTACH_PORT in self.driver.abilities:
+            for port_id in ports:
+                attached = self.driver.attach_port(amphora_id, port_id)
+                self.assertEqual(attached.port_id, port_id)
+            again = self.driver.get_amphora(amphora_id=amphora_id)
+            self.assertEqual(
+                len(again.addresses), len(found.addresses), 'the number of addresses, as before'
+            )
+
+    def assert_on_network(self, amphora_id: str, network_id: str) -> None:
+        """Fail unless an instance has a port on a network."""
+        found = self.driver.get_amphora(amphora_id=amphora_id).addresses
+        self.assertTrue(found, 'the amphora has an address')
+        if Ability.DETACH_NETWORK not in self.driver.abilities:
+            self.assertIn(network_id, {one.network_id or network_id for one in found})
+            return
+        # A backend can report a network by another name than it was given.
+        self.driver.detach_network(amphora_id, network_id)
+        self.becomes(
+            lambda: len(self.driver.get_amphora(amphora_id=amphora_id).addresses),
+            lambda count: count < len(found),
+            'detaching the network of a build takes an address away',
+        )
