@@ -305,10 +305,14 @@ class LeavesItsThread(MinimalAnimal):
 class LeavesItsSocketOpen(MinimalAnimal):
     """Does not close the connection that it builds with."""
 
+    def __init__(self):
+        super().__init__()
+        self._sockets = []
+
     def _build(self, request):
-        self._socket = socket.socket()
+        self._sockets.append(socket.socket())
         return super()._build(request)
 
     def __del__(self):
-        if hasattr(self, '_socket'):
-            self._socket.close()
+        for one in self._sockets:
+            one.close()

@@ -281,10 +281,7 @@ class ForetellsNothing(MinimalAnimal):
         return None
 
 
-@caught_by(
-    'test_public_methods_have_the_signatures_of_the_contract',
-    'test_public_methods_have_the_signatures_of_the_contract',
-)
+@caught_by('test_public_methods_have_the_signatures_of_the_contract')
 class TakesTimeoutsByPosition(MinimalAnimal):
     """Has arguments in another order than the contract."""
 
@@ -292,10 +289,7 @@ class TakesTimeoutsByPosition(MinimalAnimal):
         super().delete(amphora_id, timeout=timeout)
 
 
-@caught_by(
-    'test_hooks_have_the_signatures_of_the_contract',
-    'test_hooks_have_the_signatures_of_the_contract',
-)
+@caught_by('test_hooks_have_the_signatures_of_the_contract')
 class CallsItsArgumentsOtherwise(MinimalAnimal):
     """Has a hook whose argument has another name."""
 
@@ -303,10 +297,7 @@ class CallsItsArgumentsOtherwise(MinimalAnimal):
         return super()._get(instance_id)
 
 
-@caught_by(
-    'test_the_driver_is_written_for_this_contract',
-    'test_the_driver_is_written_for_this_contract',
-)
+@caught_by('test_the_driver_is_written_for_this_contract')
 class IsOfAnotherTime(MinimalAnimal):
     """Was written for an older contract."""
 
