@@ -41,6 +41,7 @@ class SuspendsOnce(NoopAnimal):
     'test_an_instance_survives_a_soft_reboot',
     'test_an_instance_survives_a_hard_reboot',
     'test_rebooting_an_instance_leaves_that_of_another_owner',
+    'test_a_rebooting_instance_is_known_to_have_run',
 )
 class RebootsByBuilding(NoopAnimal):
     """Has another instance, with another id, after a reboot."""
