@@ -111,7 +111,11 @@ class AmphoraComputeDriver(ComputeHooks):
         return health
 
     def close(self) -> None:
-        """Release connections and threads; safe to repeat."""
+        """Release connections, open files and threads; safe to repeat.
+
+        A driver can have threads and files of its own from its first call on, and has none
+        left soon after this.
+        """
 
     # ---- the four of the founding note ----------------------------------
 

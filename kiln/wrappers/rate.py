@@ -154,7 +154,10 @@ class RateDriver(DriverWrapper):
             now = self.clock.monotonic()
             wait_s = 0.0 if self._bucket.take(now) else self._bucket.wait_s(now)
         if wait_s:
-            raise self._limited(call, wait_s)
+            limited = self._limited(call, wait_s)
+            if call is Call.BUILD:
+                limited.build_key = args[0].build_key
+            raise limited
         try:
             return self.inner.perform(call, *args)
         except RateLimited as exc:

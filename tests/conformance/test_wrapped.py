@@ -16,7 +16,7 @@ from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.observer import ObserverDriver
 from kiln.wrappers.rate import RateDriver, RateSettings
 
-PLENTY = RateSettings(rate_per_s=100_000, burst=1000)
+PLENTY = RateSettings(rate_per_s=100_000, burst=10_000)
 
 
 class WrappedConformance(ComputeDriverConformance, FaultConformance):

@@ -105,7 +105,8 @@ def package_of(driver_class: type) -> str:
 def modules_of(driver_class: type) -> list[str]:
     """Return the names of the modules of a driver, without those that test it."""
     bench = (getattr(driver_class, 'bench', None) or '').partition(':')[0]
-    return [one for one in modules_below(package_of(driver_class)) if one != bench]
+    own = driver_class.__module__
+    return [one for one in modules_below(package_of(driver_class)) if one == own or one != bench]
 
 
 @functools.cache

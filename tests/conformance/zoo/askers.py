@@ -58,7 +58,11 @@ LENIENT = [
     ),
     (
         'IgnoresOptions',
-        ('an_unsupported_option_is_refused', 'an_image_is_reported_as_it_was_given_or_refused'),
+        (
+            'an_unsupported_option_is_refused',
+            'an_image_is_reported_as_it_was_given_or_refused',
+            'building_again_with_an_image_returns_the_first_instance',
+        ),
         'image_id',
         lambda v: True,
     ),

@@ -33,6 +33,7 @@ class Altering(MinimalAnimal):
     'test_a_key_that_built_something_else_is_refused_in_another_driver',
     'test_building_again_leaves_the_instance_of_another_owner',
     'test_no_secret_is_in_the_error_of_a_key_that_built_something_else',
+    'test_building_again_with_other_metadata_returns_the_first_instance',
 )
 class Duplicates(MinimalAnimal):
     """Builds again for a key that already has an instance."""

@@ -180,7 +180,10 @@ class DescribesTheDead(Buries):
         return super().get_amphora(amphora_name, amphora_id)
 
 
-@caught_by('test_a_deleted_instance_is_not_listed')
+@caught_by(
+    'test_a_deleted_instance_is_not_listed',
+    'test_a_cancelled_build_leaves_no_orphaned_instance',
+)
 class ListsTheDead(Buries):
     """Lists deleted instances."""
 

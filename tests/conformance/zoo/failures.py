@@ -48,6 +48,7 @@ class LeaksOnFailure(Failing):
 @caught_by(
     'test_a_build_whose_answer_was_lost_says_so_and_names_its_key',
     'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+    'test_a_build_whose_answer_was_lost_advises_repeating_it',
 )
 class TakesSilenceForNo(Failing):
     """Reports a lost answer as a refusal."""

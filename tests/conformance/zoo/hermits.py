@@ -1,6 +1,7 @@
 """Animals that share a backend badly: with other drivers, and with other sites."""
 
 import dataclasses
+import socket
 import threading
 
 from kiln.exceptions import BuildDiffers, InstanceNotFoundError
@@ -282,3 +283,36 @@ class DeletesOnlyForItsSite(MinimalAnimal):
         amphora = self._amphorae.get(amphora_id)
         if amphora is None or amphora.owner == self.owner:
             super()._delete(amphora_id)
+
+
+@caught_by('test_a_closed_driver_leaves_no_thread_and_no_open_file')
+class LeavesItsThread(MinimalAnimal):
+    """Does not end the thread that it has for itself."""
+
+    def __init__(self):
+        super().__init__()
+        self._ended = threading.Event()
+
+    def _check(self):
+        threading.Thread(target=self._ended.wait, args=(20,), daemon=True).start()
+        return super()._check()
+
+    def __del__(self):
+        self._ended.set()
+
+
+@caught_by('test_a_closed_driver_leaves_no_thread_and_no_open_file')
+class LeavesItsSocketOpen(MinimalAnimal):
+    """Does not close the connection that it builds with."""
+
+    def __init__(self):
+        super().__init__()
+        self._sockets = []
+
+    def _build(self, request):
+        self._sockets.append(socket.socket())
+        return super()._build(request)
+
+    def __del__(self):
+        for one in self._sockets:
+            one.close()

@@ -41,6 +41,7 @@ class SuspendsOnce(NoopAnimal):
     'test_an_instance_survives_a_soft_reboot',
     'test_an_instance_survives_a_hard_reboot',
     'test_rebooting_an_instance_leaves_that_of_another_owner',
+    'test_a_rebooting_instance_is_known_to_have_run',
 )
 class RebootsByBuilding(NoopAnimal):
     """Has another instance, with another id, after a reboot."""
@@ -64,6 +65,7 @@ class NeedsToStartAgain(NoopAnimal):
     'test_a_rebuilt_instance_becomes_active_again',
     'test_a_rebuilt_instance_keeps_name_key_and_owner',
     'test_rebuilding_an_instance_leaves_that_of_another_owner',
+    'test_a_rebuild_refuses_an_unknown_image_as_a_build_would_refuse_it',
 )
 class RebuildsUnderAnotherId(NoopAnimal):
     """Has another instance, with another id, after a rebuild."""
@@ -422,6 +424,9 @@ class FindsNoImageValid(NoopAnimal):
     'test_a_resume_returns_before_its_effect',
     'test_an_action_in_another_driver_is_seen_by_the_first',
     'test_suspending_an_instance_leaves_that_of_another_owner',
+    'test_suspending_what_is_being_built_has_its_effect_or_is_a_conflict',
+    'test_rebooting_what_is_suspended_has_its_effect_or_is_a_conflict',
+    'test_rebuilding_what_is_suspended_has_its_effect_or_is_a_conflict',
 )
 class SuspendsNothing(NoopAnimal):
     """Accepts a suspend without an effect."""

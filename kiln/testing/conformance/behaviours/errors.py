@@ -19,6 +19,7 @@ from kiln.exceptions import (
     Outcome,
     Verdict,
 )
+from kiln.models import Amphora, ComputeStatus
 from kiln.testing.conformance.behaviours.planted import KEY, SECRET, reveals, words_of
 from kiln.testing.conformance.fixture import ConformanceFixture
 from kiln.testing.conformance.samples import OF_INSTANCES, ask
@@ -95,7 +96,8 @@ class Errors(ConformanceFixture, contract=(AmphoraComputeError, AmphoraComputeDr
         described, status = self.both(amphora_id)
         listed = [one for one in self.driver.list_amphorae() if one.id == amphora_id]
         statuses = self.driver.statuses([amphora_id]).values()
-        for value in (described, status, *listed, *statuses):
+        values: list[Amphora | ComputeStatus] = [described, status, *listed, *statuses]
+        for value in values:
             self.assert_no_secret(repr(value))
             self.assert_no_secret(repr(dict(value.raw)))
 

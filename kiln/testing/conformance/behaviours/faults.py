@@ -243,13 +243,15 @@ class FaultConformance(
             self.assertIsInstance(error, ComputeServiceError)
 
     def test_the_error_of_each_failed_build_names_its_key_and_what_is_left(self) -> None:
-        for fault, outcome in (
+        faults: tuple[tuple[Callable[[], None], Outcome], ...] = (
             (lambda: self.faults.refuse(Call.BUILD), Outcome.NOT_APPLIED),
-            (lambda: self.faults.limit_rate(Call.BUILD, _RETRY_AFTER_S), Outcome.NOT_APPLIED),
             (self.faults.exhaust_quota, Outcome.NOT_APPLIED),
             (self.faults.exhaust_capacity, Outcome.NOT_APPLIED),
             (lambda: self.faults.lose_answer(Call.BUILD), Outcome.UNKNOWN),
-        ):
+            # The last, as a guard refuses the next builds by itself.
+            (lambda: self.faults.limit_rate(Call.BUILD, _RETRY_AFTER_S), Outcome.NOT_APPLIED),
+        )
+        for fault, outcome in faults:
             key = self.new_key()
             try:
                 fault()

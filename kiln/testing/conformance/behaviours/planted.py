@@ -9,6 +9,8 @@ import traceback
 import zlib
 from collections.abc import Iterator
 
+from kiln.exceptions import AmphoraComputeError
+
 SECRET = 'correct-horse-battery-staple-0x5ec'  # noqa: S105  # planted, and searched for
 #: A public key as a whole; its comment is the secret.
 KEY = f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0d {SECRET}'
@@ -26,7 +28,7 @@ def reveals(text: str, depth: int = 2) -> bool:
 
 def words_of(error: BaseException) -> str:
     """Return all that a log or a traceback would show of an error and of its causes."""
-    facts = getattr(error, 'to_dict', dict)()
+    facts = error.to_dict() if isinstance(error, AmphoraComputeError) else ''
     return f'{error} {error!r} {facts} {"".join(traceback.format_exception(error))}'
 
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
+import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from kiln.clock import Deadline
 from kiln.compute_drivers import hooks
 from kiln.models import Ability
 from kiln.testing.conformance.fixture import ConformanceFixture, needs
+from kiln.wrappers.base import DriverWrapper
 
 T = TypeVar('T')
 
 _THREADS = 8
+_OPEN_FILES = '/proc/self/fd'
+_STEP_S = 0.01
 
 
 class Threads(ConformanceFixture, contract=(hooks,)):
@@ -99,6 +107,29 @@ class Threads(ConformanceFixture, contract=(hooks,)):
         with self.soon('rebuild'):
             self.driver.rebuild(amphora_id)
 
+    def test_a_closed_driver_leaves_no_thread_and_no_open_file(self) -> None:
+        threads, files = set(threading.enumerate()), open_files()
+        driver = self.make_driver()
+        while isinstance(driver, DriverWrapper):
+            # Guards have threads of their own, which end with the guards.
+            driver = driver.inner
+        driver.check()
+        self._made.append(driver.build(**self.arguments()))
+        list(driver.list_amphorae())
+        driver.close()
+        # Real time, as other threads end in real time only.
+        deadline = Deadline.after(self.soon_s)
+        while True:
+            left = [one.name for one in set(threading.enumerate()) - threads]
+            left += sorted(open_files() - files)
+            if not left:
+                return
+            if deadline.passed:
+                self.broken('close() ends all threads and closes all files', ', '.join(left))
+            # A file in a cycle of garbage is closed when it is collected.
+            gc.collect()
+            time.sleep(_STEP_S)
+
     def at_once(self, *actions: Callable[[], T]) -> list[T]:
         """Run all actions at the same time, each on its own thread."""
         barrier = threading.Barrier(len(actions))
@@ -109,3 +140,16 @@ class Threads(ConformanceFixture, contract=(hooks,)):
 
         with ThreadPoolExecutor(len(actions)) as pool:
             return [future.result() for future in [pool.submit(act, one) for one in actions]]
+
+
+def open_files() -> set[str]:
+    """Return the open files and sockets of this process by name, where Linux shows them.
+
+    By name, because SQLite closes a file only when no other driver in the process has it.
+    """
+    names = set()
+    for number in os.listdir(_OPEN_FILES) if os.path.isdir(_OPEN_FILES) else ():
+        # The list itself was open, and other threads close their files.
+        with contextlib.suppress(OSError):
+            names.add(os.readlink(f'{_OPEN_FILES}/{number}'))
+    return names
