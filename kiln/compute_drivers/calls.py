@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from typing import ClassVar
 
 from kiln.models import Ability
 
@@ -77,4 +75,4 @@ class Call(enum.Enum):
 
     # Members are singletons. The enum's own hash is slow Python code, and every call
     # looks up a member.
-    __hash__: ClassVar[Callable[[object], int]] = object.__hash__
+    __hash__ = object.__hash__
