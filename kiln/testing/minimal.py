@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Iterable
 
 from kiln.compute_drivers.authoring.adoption import adopted
-from kiln.compute_drivers.authoring.bench import Bench
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import InstanceNotFoundError
 from kiln.models import Amphora, BuildRequest, Limits, State
@@ -32,7 +31,7 @@ class MinimalDriver(AmphoraComputeDriver):
         )
     )
     name = 'minimal'
-    bench = 'kiln.testing.minimal:MinimalBench'
+    bench = 'kiln.testing.minimal_bench:MinimalBench'
 
     def __init__(self, conf: object = None) -> None:
         self._amphorae: dict[str, Amphora] = {}
@@ -76,15 +75,3 @@ class MinimalDriver(AmphoraComputeDriver):
     def _list(self, owner: str) -> Iterable[Amphora]:
         with self._lock:
             return [known for known in self._amphorae.values() if known.owner == owner]
-
-
-class MinimalBench(Bench):
-    """The dict of a driver stands for a backend, which other drivers share."""
-
-    driver: MinimalDriver
-
-    def another_driver(self) -> MinimalDriver:
-        other = type(self.driver)()
-        for name in ('_amphorae', '_lock', 'clock'):
-            setattr(other, name, getattr(self.driver, name))
-        return other

@@ -251,15 +251,19 @@ class FaultConformance(
             # The last, as a guard refuses the next builds by itself.
             (lambda: self.faults.limit_rate(Call.BUILD, _RETRY_AFTER_S), Outcome.NOT_APPLIED),
         )
+        unshown = []
         for fault, outcome in faults:
             key = self.new_key()
             try:
                 fault()
-            except CannotBeShown:
+            except CannotBeShown as exc:
+                unshown.append(exc)
                 continue
             if error := self.build_error(key):
                 self.assertEqual(error.build_key, key, f'build_key of {type(error).__name__}')
                 self.assertIs(error.outcome, outcome, f'outcome of {type(error).__name__}')
+        if len(unshown) == len(faults):
+            raise unshown[0]
 
     def test_the_error_of_a_failing_call_names_its_instance(self) -> None:
         amphora_id = self.build_active()
