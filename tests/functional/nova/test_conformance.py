@@ -15,6 +15,8 @@ from kiln.testing.conformance.behaviours.groups import Groups
 from kiln.testing.conformance.behaviours.listing import Listing
 from kiln.testing.conformance.behaviours.ports import Ports
 from kiln.testing.conformance.behaviours.repeating import Repeating
+from kiln.testing.conformance.behaviours.requests import Requests
+from kiln.testing.conformance.behaviours.sharing import Sharing, Strangers
 from kiln.testing.conformance.behaviours.states import States
 from kiln.testing.conformance.behaviours.values import Values
 from kiln.testing.conformance.behaviours.watching import Watching
@@ -86,7 +88,7 @@ class Listening(OnNova):
 
 class NovaConformance(
     OnNova, Building, Deleting, Errors, Execution, Files, Finding, Groups, Listing, Ports,
-    Repeating, FaultConformance, NovaCase,
+    Repeating, Requests, Sharing, Strangers, FaultConformance, NovaCase,
 ):  # fmt: skip
     """The bare driver, for the behaviours that involve Nova and the other services."""
 

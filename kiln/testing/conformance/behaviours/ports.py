@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from kiln.compute_drivers.authoring.bench import CannotBeShown
-from kiln.exceptions import InstanceNotFoundError, InstanceStateConflict, InvalidRequest
+from kiln.exceptions import (
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    InvalidRequest,
+    PermissionDenied,
+)
 from kiln.models import Ability, Attachment
 from kiln.testing.conformance.fixture import ConformanceFixture, needs
 
@@ -156,8 +161,8 @@ class Ports(Attaching):
             except InstanceStateConflict:
                 # The address can still be in use by the port that is being detached.
                 return ()
-            except InvalidRequest:
-                # A network can have addresses of its own choice only.
+            except (InvalidRequest, PermissionDenied):
+                # A network, or its owner, can reserve the choice of addresses.
                 return (address,)
 
         self.becomes(look, lambda has: address in has)
