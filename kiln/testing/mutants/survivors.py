@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from kiln.clusters.exceptions import InvalidCluster, Problem, WithProblems
+from kiln.clusters.exceptions import WithProblems
 from kiln.testing.mutants.verdicts import Survivor
 from kiln.yaml_schema.container_checks import ListOf
 from kiln.yaml_schema.mapping_checks import Field, Found, Record
 from kiln.yaml_schema.mistake_list import Mistakes
-from kiln.yaml_schema.reader import documents
+from kiln.yaml_schema.reader import only_document
 from kiln.yaml_schema.value_checks import Paragraphs, Text
 
 
@@ -18,6 +18,7 @@ class InvalidSurvivors(WithProblems):
     """A file of survivors has mistakes; each is listed."""
 
     code = 'invalid_survivors'
+    remedy = 'Correct each entry that is named.'
 
 
 def read_survivors(path: Path) -> Mapping[tuple[str, str, str], Survivor]:
@@ -26,17 +27,10 @@ def read_survivors(path: Path) -> Mapping[tuple[str, str, str], Survivor]:
     :raises InvalidSurvivors: the file cannot be read, or has mistakes.
     """
     mistakes = Mistakes(str(path))
-    try:
-        found = list(documents(path.read_bytes(), mistakes))
-    except OSError as exc:
-        problem = Problem(message=f'it cannot be read: {exc.strerror}', file=str(path), line=1)
-        raise InvalidSurvivors([problem]) from exc
-    read = [_SURVIVORS.read(node, mistakes) for node in found]
-    try:
-        mistakes.raise_any()
-    except InvalidCluster as exc:
-        raise InvalidSurvivors(exc.problems) from None
-    return {one.key: one for group in read if isinstance(group, tuple) for one in group}
+    root = only_document(path, mistakes)
+    found = () if root is None else _SURVIVORS.read(root, mistakes)
+    mistakes.raise_any(InvalidSurvivors)
+    return {one.key: one for one in found} if isinstance(found, tuple) else {}
 
 
 def _settle(found: Found) -> None:

@@ -168,7 +168,7 @@ class Admitting(StageCase):
         found = []
         deeper = [lambda: found.append(stage.executor.perform(Call.GET, 'id-1'))] * 9
         stage.driver.scripts['suspend'] = deeper
-        operations = [stage.executor.submit(Call.SUSPEND, 'id-1') for _ in deeper]
+        operations = [stage.executor.submit(Call.SUSPEND, 'id-1') for _ in range(9)]
         self.assertEqual([operation.result(120) for operation in operations], [None] * 9)
         self.assertEqual(found, ['found'] * 9)
 
