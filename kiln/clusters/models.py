@@ -159,6 +159,7 @@ class Cluster:
     decision: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
     #: The state after the last operation that succeeded, for rollbacks.
     former: Aim | None = None
+    #: What an engine of its driver's own calls it. kiln has no record of its nodes then.
     driver_handle: str | None = None
     driver_state: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
     #: The problem that its driver found when it last tended it; None without a problem.

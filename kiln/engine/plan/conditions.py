@@ -47,10 +47,10 @@ def conditions(
     live = [node for node in there if not going(node)]
     at_work = operation is not None and not operation.state.ended
     found = [
-        *_ready(cluster, live),
+        *_ready(cluster, live, operation),
         *(_progress(cluster, operation, lease, now) if operation and at_work else ()),
         *(() if at_work else _brake(cluster, there, now)),
-        *_degraded(cluster, live, at_work),
+        *_degraded(cluster, live, operation, at_work),
         *_drifted(live, made_with),
     ]
     if cluster.paused:
@@ -60,6 +60,8 @@ def conditions(
 
 def _short(cluster: Cluster, live: Sequence[Node]) -> str:
     """Return which groups have too few ready nodes, for people; empty if none has."""
+    if cluster.driver_handle is not None:
+        return ''
     ready: dict[str, int] = {}
     for node in live:
         ready[node.group] = ready.get(node.group, 0) + (node.state is NodeState.READY)
@@ -70,8 +72,14 @@ def _short(cluster: Cluster, live: Sequence[Node]) -> str:
     )
 
 
-def _ready(cluster: Cluster, live: Sequence[Node]) -> Iterator[Condition]:
-    if not _short(cluster, live):
+def _ready(
+    cluster: Cluster, live: Sequence[Node], operation: Operation | None
+) -> Iterator[Condition]:
+    ready = not _short(cluster, live)
+    if cluster.driver_handle is not None:
+        # kiln has no record of its nodes; its driver reports the end of each operation.
+        ready = cluster.trouble is None and _is_done(operation)
+    if ready:
         yield Condition(kind=ConditionKind.READY)
 
 
@@ -107,7 +115,13 @@ def _brake(cluster: Cluster, nodes: Sequence[Node], now: float) -> Iterator[Cond
         yield Condition(kind=ConditionKind.BLOCKED, cause=cause)
 
 
-def _degraded(cluster: Cluster, live: Sequence[Node], at_work: bool) -> Iterator[Condition]:
+def _is_done(operation: Operation | None) -> bool:
+    return operation is not None and operation.state is OperationState.SUCCEEDED
+
+
+def _degraded(
+    cluster: Cluster, live: Sequence[Node], operation: Operation | None, at_work: bool
+) -> Iterator[Condition]:
     sick = sorted((node for node in live if node.state in _SICK), key=lambda node: node.name)
     # While an operation is under way, missing nodes are being built.
     short = '' if at_work else _short(cluster, live)
@@ -122,6 +136,8 @@ def _degraded(cluster: Cluster, live: Sequence[Node], at_work: bool) -> Iterator
     elif short:
         cause = Cause(code='too_few', message=f'Too few nodes are ready: {short}.')
         yield Condition(kind=ConditionKind.DEGRADED, cause=cause)
+    elif cluster.driver_handle is not None and operation and not (at_work or _is_done(operation)):
+        yield Condition(kind=ConditionKind.DEGRADED, cause=operation.cause)
 
 
 def _drifted(live: Sequence[Node], made_with: Mapping[str, str]) -> Iterator[Condition]:

@@ -234,6 +234,9 @@ class Foreign(ConductedCase):
         self.up(text)
         view = self.clusters.show('web')
         self.assertEqual('stack of web', view.cluster.driver_handle)
+        # kiln has no record of its nodes, so none is missing.
+        self.assertEqual('ready', view.state)
+        self.assertEqual(['ready'], [one.kind.value for one in self.clusters.conditions(view)])
         self.done(Resize(cluster='web', group='front', count=3))
         self.done(Delete(cluster='web'))
         with self.assertRaises(ClusterNotFound):

@@ -28,11 +28,14 @@ READY, PROGRESSING, BLOCKED, DEGRADED, DRIFTED, PAUSED = ConditionKind
 class Conditions(unittest.TestCase):
     def found(
         self, *states, count=3, state=OperationState.SUCCEEDED, lease=HELD, cause=None,
-        made_with=None, paused=False, **more
+        made_with=None, paused=False, handle=None, trouble=None, **more
     ):  # fmt: skip
         """Return the conditions of a cluster by kind, with their causes."""
         spec = ClusterSpec(name='web', groups=(wanted(count).group,))
-        cluster = Cluster(id='c', name='web', spec=spec, generation=1, pin=PIN, paused=paused)
+        cluster = Cluster(
+            id='c', name='web', spec=spec, generation=1, pin=PIN, paused=paused,
+            driver_handle=handle, trouble=trouble,
+        )  # fmt: skip
         operation = Operation(
             id='o', cluster_id='c', kind=OperationKind.UPDATE, state=state, cause=cause
         )
@@ -101,6 +104,14 @@ class Conditions(unittest.TestCase):
         )  # fmt: skip
         self.assertEqual([READY, DRIFTED], [one.kind for one in drifted])
         self.assertIn('1 of 3 nodes', drifted[1].cause.message)
+
+    def test_a_cluster_of_its_drivers_own_engine_is_as_its_last_operation_ended(self):
+        self.assertEqual({READY: None}, self.found(handle='stack 1'))
+        failed = self.found(handle='stack 1', state=OperationState.FAILED, cause=WAITS)
+        self.assertEqual({DEGRADED: WAITS}, failed)
+        self.assertEqual({DEGRADED: WAITS}, self.found(handle='stack 1', trouble=WAITS))
+        running = self.found(handle='stack 1', state=OperationState.RUNNING)
+        self.assertEqual({PROGRESSING: None}, running)
 
     def test_a_paused_cluster_is_not_in_progress(self):
         found = self.found(NodeState.READY, state=OperationState.RUNNING, paused=True, lease=None)
