@@ -181,7 +181,7 @@ class DockerDriver(AmphoraComputeDriver):
         except ResourceNotFoundError:
             return
         except AmphoraComputeError as exc:
-            if trouble_in(exc.fault) is not Trouble.NOT_CONNECTED:
+            if trouble_in(exc.fault) not in (Trouble.NOT_CONNECTED, Trouble.NO_NETWORKING):
                 raise
 
     def _network(self, asked: Asked, network_id: str) -> str:

@@ -137,9 +137,15 @@ class EngineCase(unittest.TestCase):
         return compute
 
     def said_in(self, container_id, *command):
-        """Return the output of a command inside a container."""
-        made = self.bare.exec_create(container_id, list(command))
-        return self.bare.exec_start(made['Id']).decode()
+        """Return the output of a command inside a container, which must have some.
+
+        The command runs again if there is none: Podman loses output at times.
+        """
+        for _ in range(20):
+            made = self.bare.exec_create(container_id, list(command))
+            if said := self.bare.exec_start(made['Id']).decode():
+                return said
+        raise AssertionError(f'{command} printed nothing')
 
 
 _REQUESTS = {

@@ -4,6 +4,7 @@ import os
 
 from kiln.compute.backends import stack_settings
 from kiln.compute.stack import assemble
+from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
 from kiln.testing.conformance.behaviours.arguments import Files
 from kiln.testing.conformance.behaviours.building import Building
@@ -11,6 +12,8 @@ from kiln.testing.conformance.behaviours.execution import Execution
 from kiln.testing.conformance.behaviours.repeating import Repeating
 from kiln.testing.conformance.behaviours.watching import Watching
 from tests.functional.docker.site import DockerBench, EngineCase
+
+_NETWORKING = {AmphoraComputeDriver.attach_network, AmphoraComputeDriver.detach_network}
 
 
 class OnEngine:
@@ -29,7 +32,8 @@ class OnEngine:
 
     def make_driver(self):
         # A container without a network starts in half the time; networks cannot follow later.
-        networks = [] if 'network' in self._testMethodName else ['none']
+        used = getattr(getattr(self, self._testMethodName), 'contract', ())
+        networks = ['none'] if _NETWORKING.isdisjoint(used) else []
         return self.open_driver(networks=networks)
 
     def make_faults(self, driver):

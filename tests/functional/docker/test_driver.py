@@ -9,6 +9,7 @@ import time
 from kiln.compute_drivers.docker import names
 from kiln.exceptions import (
     BuildConflict,
+    InstanceStateConflict,
     InsufficientCapacity,
     InvalidBuildRequest,
     InvalidRequest,
@@ -139,6 +140,13 @@ class Shapes(Case):
         hung = self.bare.inspect_container(made)['NetworkSettings']['Networks']
         self.assertNotIn(self.network, hung)
         driver.detach_network(made, 'no-such-network')
+
+    def test_a_container_built_without_networks_has_none_to_attach_or_detach(self):
+        driver = self.open_local()
+        made = self.build(driver, network_ids=['none'])
+        with self.assertRaises(InstanceStateConflict):
+            driver.attach_network(made, self.network)
+        driver.detach_network(made, self.network)
 
     def test_errors_of_a_build_are_distinguished_and_leave_nothing(self):
         driver = self.open_local(flavors='tiny: 32 MiB; huge: 999 cpus')
@@ -295,7 +303,8 @@ class Health(Case):
         )
         (listed,) = driver.list_amphorae()
         self.assertIs(listed.state, State.ERROR)
-        self.said_in(made['Id'], 'sh', '-c', 'echo > /ok')
+        started = self.bare.exec_create(made['Id'], ['sh', '-c', 'echo > /ok'])
+        self.bare.exec_start(started['Id'])
         self.until(lambda: driver.status(made['Id']).ready, 'the probe passes')
 
 

@@ -90,6 +90,7 @@ class Trouble(enum.Enum):
     CONNECTED = r'already exists in network|already (connected|attached)'
     NOT_CONNECTED = r'is not connected to'
     IN_USE = r'volume is (in use|being used)|has active endpoints|is being used'
+    NO_NETWORKING = r'in private \(none\) mode|invalid network mode'
     NO_LOG = r'logging driver does not support reading|not supported on .none.|no log path'
     NO_DEVICE = (
         r'gathering device information|not a device node|error mounting|'
@@ -172,6 +173,7 @@ _ELSEWHERE: Mapping[Trouble, _Kind] = {
     Trouble.NOT_CONNECTED: InstanceStateConflict,
     Trouble.IN_USE: InstanceStateConflict,
     Trouble.WRONG_ADDRESS: InvalidRequest,
+    Trouble.NO_NETWORKING: InstanceStateConflict,
     Trouble.ALREADY_PAUSED: InstanceStateConflict,
     Trouble.OTHER_STATE: InstanceStateConflict,
     Trouble.REMOVING: InstanceStateConflict,
