@@ -139,7 +139,7 @@ class EngineCase(unittest.TestCase):
     def said_in(self, container_id, *command):
         """Return the output of a command inside a container, which must have some.
 
-        The command runs again if there is none: Podman loses output at times.
+        Podman loses output at times, so the command is repeated until it prints something.
         """
         for _ in range(20):
             made = self.bare.exec_create(container_id, list(command))
