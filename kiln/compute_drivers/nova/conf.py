@@ -105,7 +105,9 @@ _BUILDS = [
         f'{_DEFAULT}',
     ),
     cfg.StrOpt('image_owner', help='Project that must own the images found by name or tag.'),
-    cfg.ListOpt('networks', default=[], help=f'Ids of networks. {_DEFAULT}'),
+    cfg.ListOpt(
+        'networks', default=[], help=f'Ids of networks; none is a server without any. {_DEFAULT}'
+    ),
     cfg.ListOpt('security_groups', default=[], help=f'Security groups. {_DEFAULT}'),
     cfg.StrOpt('availability_zone', help=f'Availability zone. {_DEFAULT}'),
     cfg.ListOpt('keypairs', default=[], help=f'Names of key pairs. {_DEFAULT}'),

@@ -4,6 +4,7 @@ import os
 
 from kiln.compute.backends import stack_settings
 from kiln.compute.stack import assemble
+from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
 from kiln.testing.conformance.behaviours.arguments import Files
 from kiln.testing.conformance.behaviours.building import Building
@@ -22,6 +23,11 @@ from kiln.testing.conformance.behaviours.values import Values
 from kiln.testing.conformance.behaviours.watching import Watching
 from tests.functional.nova.notify import notify
 from tests.functional.nova.site import NovaBench, NovaCase
+
+_NETWORKING = {
+    AmphoraComputeDriver.attach_network, AmphoraComputeDriver.detach_network,
+    AmphoraComputeDriver.attach_port, AmphoraComputeDriver.detach_port,
+}  # fmt: skip
 
 
 class OnNova:
@@ -86,8 +92,17 @@ class Listening(OnNova):
         return {**super().more(), 'notification_url': self.url}
 
 
+class Alone(OnNova):
+    """Without networks, which cost Nova and Neutron most of a build, where none is used."""
+
+    def more(self):
+        used = getattr(getattr(self, self._testMethodName), 'contract', ())
+        networks = {'networks': ['none']} if _NETWORKING.isdisjoint(used) else {}
+        return {**super().more(), **networks}
+
+
 class NovaConformance(
-    OnNova, Building, Deleting, Errors, Execution, Files, Finding, Groups, Listing, Ports,
+    Alone, Building, Deleting, Errors, Execution, Files, Finding, Groups, Listing, Ports,
     Repeating, Requests, Sharing, Strangers, FaultConformance, NovaCase,
 ):  # fmt: skip
     """The bare driver, for the behaviours that involve Nova and the other services."""

@@ -126,6 +126,16 @@ class Building(DriverCase):
             {(address.network_id, address.port_id) for address in addresses},
         )
 
+    def test_a_server_built_without_networks_gets_its_first_one_later(self):
+        for port_lock in (False, True):
+            driver = self.open_driver(networks=['none'], port_lock=port_lock)
+            amphora_id = driver.build(build_key=f'k-{port_lock}')
+            self.settled(amphora_id)
+            self.assertEqual((), driver.get_amphora(amphora_id=amphora_id).addresses)
+        attached = driver.attach_network(amphora_id, self.net_id)
+        (port,) = self.list('network', 'ports', device_id=amphora_id)
+        self.assertEqual(attached.port_id, port['id'])
+
     def test_a_port_in_use_is_a_build_conflict(self):
         port = self.make_port()
         self.settled(self.driver.build(port_ids=[port]))

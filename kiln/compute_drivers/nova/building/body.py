@@ -15,6 +15,8 @@ from kiln.models import BuildRequest
 
 #: The newest microversion in which Nova itself puts files onto servers.
 PERSONALITY = '2.56'
+#: The networks of a server that gets none, as in Nova's own API.
+NO_NETWORK = ('none',)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,12 +122,7 @@ def create_body(
         'flavorRef': chosen.flavor_id,
         'tags': [OWNER_TAG + request.owner, KEY_TAG + request.build_key],
         'metadata': {**request.metadata, **_reserved(request)},
-        'networks': [{'port': port_id} for port_id in ports]
-        + [
-            {'uuid': network_id} | fixed_ip(address)
-            for network_id, address in map(split, networks)
-        ]
-        or 'auto',
+        'networks': _interfaces(ports, networks),
     }
     if chosen.security_groups:
         server['security_groups'] = [{'name': group} for group in chosen.security_groups]
@@ -144,6 +141,15 @@ def create_body(
     server |= _disk(asked, chosen.image_id, conf, version)
     hints = {'group': request.server_group_id}
     return {'server': server} | ({'os:scheduler_hints': hints} if hints['group'] else {})
+
+
+def _interfaces(ports: Sequence[str], networks: Sequence[str]) -> list[dict[str, Any]] | str:
+    if tuple(networks) == NO_NETWORK:
+        return networks[0]
+    on_networks = [
+        {'uuid': network_id} | fixed_ip(address) for network_id, address in map(split, networks)
+    ]
+    return [{'port': port_id} for port_id in ports] + on_networks or 'auto'
 
 
 def _reserved(request: BuildRequest) -> dict[str, str]:
@@ -186,6 +192,14 @@ def split(network: str) -> tuple[str, str | None]:
     """Return the network id and the requested address of ``ID=ADDRESS``."""
     network_id, _, address = network.partition('=')
     return network_id, address or None
+
+
+def check_networks(asked: Asked, networks: Sequence[str], ports: Sequence[str]) -> None:
+    """Raise an error for a server without networks that is to have some nevertheless."""
+    if NO_NETWORK[0] in networks and (len(networks) > 1 or ports):
+        raise asked.error(
+            InvalidBuildRequest, "network 'none' excludes all other networks and ports."
+        )
 
 
 def fixed_ip(address: str | None) -> dict[str, str]:

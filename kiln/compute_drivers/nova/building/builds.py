@@ -116,10 +116,12 @@ class Builds:
         content = body.content_of(asked, request, public_keys, conf.file_injection)
         if content.personality:
             body.check_personality(asked, content, catalogue.personality_size(asked))
+        networks = request.network_ids or (() if request.port_ids else tuple(conf.networks))
+        body.check_networks(asked, networks, request.port_ids)
         return body.Chosen(
             flavor_id=flavor_id,
             image_id=image_id,
-            networks=request.network_ids or (() if request.port_ids else tuple(conf.networks)),
+            networks=networks,
             security_groups=request.sec_groups or tuple(conf.security_groups),
             availability_zone=request.availability_zone or conf.availability_zone,
             key_name=named[0] if named else None,
@@ -163,7 +165,8 @@ class Builds:
         self, asked: Asked, request: BuildRequest, chosen: body.Chosen, *, again: bool
     ) -> tuple[list[str], Sequence[str]]:
         """Return the lock port, if one is used, and the networks that Nova is to plug."""
-        if not self._conf.port_lock or request.port_ids or not chosen.networks:
+        lockable = chosen.networks and chosen.networks != body.NO_NETWORK
+        if not self._conf.port_lock or request.port_ids or not lockable:
             return [], chosen.networks
         network_id, address = body.split(chosen.networks[0])
         port_id = self._ports.take(
