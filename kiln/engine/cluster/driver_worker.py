@@ -57,7 +57,7 @@ class DriverWorker(Worker):
         self, parts: Parts, held: HeldLease, driver: ClusterDriver, call_soon: CallSoon
     ) -> None:
         # kiln has no records of its nodes, so the node table has timers and no members.
-        self._state = state = ClusterState(parts, held.lease.scope, driver, call_soon)
+        self._state = state = ClusterState(parts, held.lease, driver, call_soon)
         self._driver = driver
         #: True while a call of the driver is under way.
         self._calling = False
