@@ -7,7 +7,6 @@ import enum
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from kiln.clusters.exceptions import ClusterDriverError
@@ -22,8 +21,6 @@ from kiln.clusters.spec import (
     effective,
 )
 from kiln.models import InjectedFile
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Cap(enum.StrEnum):
@@ -95,7 +92,8 @@ class Context:
     #: with an engine of its own builds.
     nodes: tuple[Node, ...] = dataclasses.field(default=(), repr=False)
     #: Returns the key of the cluster, from which the tokens of its nodes are derived;
-    #: created on the first call, and never changed.
+    #: created on the first call, and never changed. The check of a cluster that has none gets
+    #: a key that is thrown away.
     join_key: Callable[[], bytes] = dataclasses.field(default=_no_key, repr=False)
     #: Returns the end of a node's console log, through the node's compute driver.
     console: Callable[[Node], str] = dataclasses.field(default=_no_console, repr=False)
@@ -151,7 +149,9 @@ class StatusReport:
     #: Stored with the cluster and returned with it; None keeps the stored value.
     driver_handle: str | None = None
     driver_state: Mapping[str, Any] | None = None
-    outputs: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
+    #: Shown to users with the cluster: plain data, by name; None keeps the stored outputs.
+    #: Secrets that the call used, and texts that look like credentials, are masked.
+    outputs: Mapping[str, Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

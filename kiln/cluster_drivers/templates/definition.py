@@ -304,6 +304,10 @@ class TemplateDefinition:
             return
         for template in self._templates.values():
             yield from template.unfit(known)
+        for name, mapping in self.outputs.items():
+            for problem in TextTemplate(mapping.text).unfit(known):
+                message = f'output {name!r}: {problem.message}'
+                yield Problem(message=message, path=_group_path(cluster, group))
 
 
 def _value(mapping: ParameterMapping, given: Mapping[str, Any]) -> Any:
