@@ -285,3 +285,53 @@ class ReportedOutputs(ForeignShell):
         self.assertEqual('ready', self.json('cluster', 'show', 'web')['state'])
         said = self.ok('cluster', 'events', 'web')
         self.assertIn('Cluster driver said_v1 failed to report the outputs: KeyError', said)
+
+
+FAILING = """
+from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.templates.definition import TemplateDefinition
+from kiln.cluster_drivers.values import Bootstrap
+from kiln.clusters.exceptions import ClusterDriverError
+
+
+class Driver(NodeClusterDriver):
+    name, version = 'failing_v1', '1.0.0'
+    provides = [('*', '*', 'failing')]
+
+    def get_template_definition(self):
+        return TemplateDefinition(directory=None)
+
+    def bootstrap(self, context, cluster, node):
+        {bootstrap}
+        return Bootstrap(user_data=b'x')
+
+    def pre_delete_cluster(self, context, cluster, operation):
+        raise ClusterDriverError('The archive is not written.', retryable=True)
+"""
+
+
+class Errors(ForeignShell):
+    def failing(self, bootstrap):
+        self.code('failing_v1', FAILING.format(bootstrap=bootstrap))
+        return self.page(coe='failing')
+
+    def why(self, error):
+        """Return the explanation of a cluster whose driver raises an error for each node."""
+        self.assertNotEqual(0, self.sh('up', self.failing(f'raise {error}'), '--timeout', '1'))
+        self.assertIn('No licence is left.', self.out)
+        return self.ok('why', 'web')
+
+    def test_the_hint_of_an_error_is_what_users_are_advised_to_do(self):
+        said = self.why("ClusterDriverError('No licence is left.', 'Buy one.')")
+        self.assertIn('because: No licence is left.\n', said)
+        self.assertIn('you: Buy one.\n', said)
+
+    def test_an_error_without_a_hint_refers_to_none(self):
+        said = self.why("ClusterDriverError('No licence is left.')")
+        self.assertIn('because: No licence is left.\n', said)
+        self.assertNotIn('hint', said)
+
+    def test_an_operation_that_only_its_hooks_hold_up_says_so(self):
+        self.ok('up', self.failing('pass'))
+        self.sh('cluster', 'delete', 'web', '--yes', '--timeout', '1')
+        self.assertIn('by its deadline: its hooks are not done: Hook pre_delete', self.err)
