@@ -22,7 +22,7 @@ ZOO = {
     animals.Busy: ['validating*'],
     animals.Careless: ['an_unknown_parameter*'],
     animals.Opaque: ['the_status_report*', 'outputs_are_known*'],
-    animals.Gossip: ['secrets_of_the_site*'],
+    animals.Gossip: ['the_store_has_no_secret*'],
     animals.Ruthless: ['the_removal_order*'],
     animals.Mute: ['its_verbs*'],
 }

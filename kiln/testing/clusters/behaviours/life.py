@@ -75,7 +75,7 @@ class Life(ClusterFixture):
         expected = {name for name, one in declared.items() if one.role in roles}
         self.assertEqual(set(), expected - {name for name, one in outputs.items() if one})
 
-    def test_secrets_of_the_site_are_not_stored(self) -> None:
+    def test_the_store_has_no_secret_of_the_site(self) -> None:
         self._become(operations.CREATE, _COUNT)
         files = self.at.site.folder.glob('*.db*')
         leaks = [path.name for path in files if samples.SECRET.encode() in path.read_bytes()]
