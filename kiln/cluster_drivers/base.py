@@ -425,9 +425,13 @@ class NodeClusterDriver(ClusterDriver):
         return tuple(dict.fromkeys(found))
 
     def update_cluster_status(self, context: Context, cluster: Cluster) -> StatusReport | None:
-        """Return the outputs of the cluster; kiln's engine has the progress."""
-        outputs = self.template_definition.get_outputs(context, cluster)
-        return StatusReport(outputs=outputs) if outputs else None
+        """Return the outputs of the cluster; kiln's engine has the progress.
+
+        Called once all nodes are as an operation wants them, before the operation ends, and
+        again if a node has changed meanwhile. Only the outputs of the report are kept. An
+        error leaves the stored outputs, and is shown as an event; the operation succeeds.
+        """
+        return StatusReport(outputs=self.template_definition.get_outputs(context, cluster))
 
     def create_cluster(
         self, context: Context, cluster: Cluster, cluster_create_timeout: float

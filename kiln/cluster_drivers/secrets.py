@@ -1,4 +1,4 @@
-"""Secret store in a directory of files, for sites without another store."""
+"""Store of secrets of a site: a directory with a file for each secret."""
 
 from __future__ import annotations
 
@@ -7,11 +7,38 @@ import re
 import stat
 from pathlib import Path
 
+from kiln.cluster_drivers.values import NoSecrets, Secrets
 from kiln.clusters.exceptions import ClusterDriverError
+from kiln.exceptions import ConfigurationError
 
-_NAME = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}')
+#: The names that secrets can have.
+NAME = r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}'
+_NAME = re.compile(NAME)
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _MOST_BYTES = 64 * 1024
+
+
+def open_secrets(directory: Path | None) -> Secrets:
+    """Return the store of a site, which has none without a directory.
+
+    :raises ConfigurationError: the directory cannot be used.
+    """
+    if directory is None:
+        return NoSecrets()
+    try:
+        mode = directory.stat().st_mode
+    except OSError as exc:
+        raise _unusable(directory, f'{exc.strerror}. Create it, or correct the option') from exc
+    if not stat.S_ISDIR(mode):
+        raise _unusable(directory, 'it is not a directory. Name a directory')
+    # Write access to the directory is enough to replace every secret in it.
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise _unusable(directory, 'other users can write to it. Remove that: chmod go-w')
+    return FileSecrets(directory)
+
+
+def _unusable(directory: Path, why: str) -> ConfigurationError:
+    return ConfigurationError(f'Cannot use {directory}, set in [secrets] directory: {why}.')
 
 
 class FileSecrets:
@@ -39,7 +66,7 @@ class FileSecrets:
             with path.open('rb') as file:
                 if os.fstat(file.fileno()).st_mode & _FOR_OTHERS:
                     raise ClusterDriverError(
-                        f'Cannot read a secret in {self._directory}: others can read it too.',
+                        f'The named secret in {self._directory} can be read by others too.',
                         'Remove the permissions of group and others from the file: chmod 600.',
                     )
                 content = file.read(_MOST_BYTES + 1)
@@ -50,7 +77,8 @@ class FileSecrets:
             why = 'is not a text of at most 64 KiB'
             if isinstance(exc, OSError):
                 why = 'does not exist' if isinstance(exc, FileNotFoundError) else 'cannot be read'
+            # Texts with a colon after "secret", as in the usual names of directories, are masked.
             raise ClusterDriverError(
-                f'Cannot read a secret in {self._directory}: the named secret {why}.',
+                f'The named secret in {self._directory} {why}.',
                 'Store the secret in a file of its name, or correct the name.',
             ) from None

@@ -7,7 +7,6 @@ import enum
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from kiln.clusters.exceptions import ClusterDriverError
@@ -22,8 +21,6 @@ from kiln.clusters.spec import (
     effective,
 )
 from kiln.models import InjectedFile
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Cap(enum.StrEnum):
@@ -57,7 +54,7 @@ class NoSecrets:
         """Raise: this site has no store of secrets."""
         raise ClusterDriverError(
             'This site has no store of secrets.',
-            'Configure a store, such as a directory of files.',
+            'Set option [secrets] directory, and store the secret in a file of its name there.',
         )
 
 
@@ -81,33 +78,39 @@ class Context:
 
     #: The name of the kiln site; all resources of the site carry it.
     site: str = 'kiln'
-    #: The name under which ``secrets`` has the credentials of the cluster's owner.
+    #: The name of the secret with the credentials of the cluster's owner: ``credentials``
+    #: of the cluster file, or else of the site; None if neither names any.
     credentials: str | None = None
+    #: The store of secrets of the site.
     secrets: Secrets = dataclasses.field(default_factory=NoSecrets, repr=False)
+    #: The template that the cluster names, as it is saved now; None without one. What the
+    #: cluster took from it when it was last declared is part of ``cluster.spec``.
     template: ClusterTemplate | None = None
     #: The values where group, cluster and template set none.
     defaults: MachineSpec = dataclasses.field(default_factory=MachineSpec)
-    #: All existing nodes of the cluster.
+    #: All existing nodes of the cluster; kiln has no record of the nodes that a driver
+    #: with an engine of its own builds.
     nodes: tuple[Node, ...] = dataclasses.field(default=(), repr=False)
     #: Returns the key of the cluster, from which the tokens of its nodes are derived;
-    #: created on the first call, and never changed.
+    #: created on the first call, and never changed. The check of a cluster that has none gets
+    #: a key that is thrown away.
     join_key: Callable[[], bytes] = dataclasses.field(default=_no_key, repr=False)
     #: Returns the end of a node's console log, through the node's compute driver.
     console: Callable[[Node], str] = dataclasses.field(default=_no_console, repr=False)
 
     def group(self, cluster: Cluster, name: str) -> NodeGroupSpec:
-        """Return a group as the cluster declares it, or else as its template does."""
-        declared = cluster.spec.group(name)
-        if declared is None and self.template is not None:
-            declared = next((one for one in self.template.groups if one.name == name), None)
+        """Return a group as the cluster declares it; an empty one if it does not."""
         # A group that is no longer declared can still have nodes to drain.
-        return declared or NodeGroupSpec(name=name, shape=Shape(count=0))
+        return cluster.spec.group(name) or NodeGroupSpec(name=name, shape=Shape(count=0))
 
     def effective(self, cluster: Cluster, group: str) -> Effective:
-        """Return the effective machine values of a group, each with its origin."""
+        """Return the effective machine values of a group, each with its origin.
+
+        Values of the template are the cluster's own since it was declared: a later change
+        of the template affects the cluster when it is declared again.
+        """
         return effective(
             default=self.defaults,
-            template=self.template.machine if self.template else MachineSpec(),
             cluster=cluster.spec.machine,
             group=self.group(cluster, group).machine,
         )
@@ -146,7 +149,9 @@ class StatusReport:
     #: Stored with the cluster and returned with it; None keeps the stored value.
     driver_handle: str | None = None
     driver_state: Mapping[str, Any] | None = None
-    outputs: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
+    #: Shown to users with the cluster: plain data, by name; None keeps the stored outputs.
+    #: Secrets that the call used, and texts that look like credentials, are masked.
+    outputs: Mapping[str, Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,6 +20,9 @@ _TEMPLATE_NAME = Text(
     pattern='[A-Za-z0-9][A-Za-z0-9._-]*',
 )
 
+# Without a pattern: a message about a wrong name would quote it, and it can be the secret.
+_SECRET_NAME = Text('the name of a secret of the site, never the secret itself', longest=128)
+
 
 def _settle_groups(cluster: Found) -> None:
     groups = cluster.at('nodegroups').value
@@ -93,6 +96,12 @@ CLUSTER = Record(
         name='create_timeout', into='create_timeout_s', kind=Duration(1, 30 * DAY_S),
         help='Time limit for the creation; then it fails and reports the cause.',
         also=('timeout', 'cluster_create_timeout'),
+    ),
+    Field(
+        name='credentials', kind=_SECRET_NAME,
+        help='The name of the secret with the credentials that the cluster driver uses for an '
+        'engine of its own; if omitted, those of the site.',
+        also=('credential', 'cloud_credentials'),
     ),
     _GROUPS,
     settle=_settle_cluster,

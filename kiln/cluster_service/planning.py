@@ -31,6 +31,7 @@ from kiln.clusters.spec import (
     given,
 )
 from kiln.db.store import Store
+from kiln.engine.driver_context import DriverContexts
 from kiln.engine.nodes.join_key import known_key
 from kiln.engine.plan.changes import ClusterPlan, Shared
 from kiln.engine.plan.desired import Desired, Zones
@@ -54,9 +55,11 @@ class Planning:
         images: Images,
         *,
         clock: Clock,
+        contexts: DriverContexts,
         zones: Zones = lambda backend: (),
     ) -> None:
         self._store = store
+        self._contexts = contexts
         self._zones = zones
         self._images = images
         self._drivers = drivers
@@ -71,13 +74,18 @@ class Planning:
 
     @propose.register
     def _(self, request: requests.Declare) -> Proposal:
-        spec = self._filled(request.spec, request.templates)
+        template = self._template(request)
+        spec = combined(template, request.spec) if template else _with_nodes(request.spec)
         try:
             there = self._store.clusters.get(spec.name)
         except ClusterNotFound:
-            return self._new(spec)
-        _check_driver(spec, there)
-        return self._changed(there, dataclasses.replace(there, spec=spec), OperationKind.UPDATE)
+            found = self._new(spec)
+        else:
+            _check_driver(spec, there)
+            wanted = dataclasses.replace(there, spec=spec)
+            found = self._changed(there, wanted, OperationKind.UPDATE)
+        # Until the proposal is applied, the store has none or an older one.
+        return dataclasses.replace(found, template=template)
 
     @propose.register
     def _(self, request: requests.Resize) -> Proposal:
@@ -252,7 +260,7 @@ class Planning:
             holds = [*holds, 'the cluster is paused: nothing starts until it is resumed']
         return Proposal(
             kind=kind, cluster=cluster, before=before, plan=plan, doomed=doomed, args=args,
-            notices=(*notices, *holds),
+            template=self._contexts.template(cluster), notices=(*notices, *holds),
         )  # fmt: skip
 
     def _desired(self, cluster: Cluster, *, driven: bool = True) -> Desired:
@@ -280,9 +288,11 @@ class Planning:
         driver = self._drivers.open(there.pin)
         if type(driver).get_scale_manager is ClusterDriver.get_scale_manager:
             return None
-        context = Context(
+        context = self._contexts.context(
+            there,
             nodes=nodes,
-            join_key=lambda: known_key(self._store, there.id),
+            join_key=functools.partial(known_key, self._store, there.id),
+            template=self._contexts.template(there),
         )
         return driver.get_scale_manager(context, there)
 
@@ -293,14 +303,18 @@ class Planning:
                 return self._images(_over(spec.machine, machine))
         return None
 
-    def _filled(self, spec: ClusterSpec, templates: Iterable[ClusterTemplate]) -> ClusterSpec:
-        if spec.template is None:
-            if not spec.groups:
-                message = 'the cluster has no nodes; give it nodegroups, or a template'
-                raise InvalidCluster([Problem(message=message, path='nodegroups')])
-            return spec
-        own = next((one for one in templates if one.name == spec.template), None)
-        return combined(own or self._store.templates.get(spec.template), spec)
+    def _template(self, request: requests.Declare) -> ClusterTemplate | None:
+        """Return the template that a declared cluster names: that of its file, or a saved one."""
+        name = request.spec.template
+        own = next((one for one in request.templates if one.name == name), None)
+        return own or (None if name is None else self._store.templates.get(name))
+
+
+def _with_nodes(spec: ClusterSpec) -> ClusterSpec:
+    if not spec.groups:
+        message = 'the cluster has no nodes; give it nodegroups, or a template'
+        raise InvalidCluster([Problem(message=message, path='nodegroups')])
+    return spec
 
 
 def _check_driver(spec: ClusterSpec, there: Cluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -11,9 +12,17 @@ from kiln.cluster_drivers.selection.request import Image
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_service.drivers import SiteDrivers
 from kiln.cluster_service.proposals import Proposal
-from kiln.clusters.exceptions import InvalidCluster, Problem
+from kiln.clusters.exceptions import (
+    ClusterDriverError,
+    ClusterNotFound,
+    InvalidCluster,
+    Problem,
+)
+from kiln.clusters.models import Cluster
 from kiln.clusters.spec import MachineSpec, NodeGroupSpec
 from kiln.engine.context import Backends
+from kiln.engine.driver_context import DriverContexts
+from kiln.engine.nodes.join_key import known_key, new_key
 from kiln.engine.plan.changes import GroupPlan
 from kiln.engine.plan.reset_rounds import refusal
 from kiln.exceptions import AmphoraComputeError, ConfigurationError
@@ -40,11 +49,13 @@ class Preflight:
         self,
         drivers: SiteDrivers,
         backends: Backends,
+        contexts: DriverContexts,
         *,
         timeout_s: float,
     ) -> None:
         self._drivers = drivers
         self._backends = backends
+        self._contexts = contexts
         self._timeout_s = timeout_s
 
     def check(self, proposal: Proposal) -> None:
@@ -62,8 +73,14 @@ class Preflight:
         able = [self._backends.get(name).capabilities() for name in sorted(names)]
         if (refused := refusal(proposal.kind, driver, able)) is not None:
             raise refused
-        context = Context(nodes=proposal.nodes)
-        problems = list(driver.validate(context, proposal.cluster, proposal.change()))
+        context = self._contexts.context(
+            proposal.cluster,
+            nodes=proposal.nodes,
+            join_key=functools.partial(self._join_key, proposal.cluster),
+            template=proposal.template,
+        )
+        problems = list(_credential_problems(context, proposal.cluster))
+        problems += driver.validate(context, proposal.cluster, proposal.change())
         places: list[tuple[_Question, str]] = []
         for plan in proposal.plan.groups:
             if plan.adds or plan.replaces:
@@ -74,6 +91,17 @@ class Preflight:
                 problems.append(Problem(message=refusals[question], path=path))
         if problems:
             raise InvalidCluster(dict.fromkeys(problems))
+
+    def _join_key(self, cluster: Cluster) -> bytes:
+        """Return the key of a cluster; a key that is thrown away if it has none so far.
+
+        No node is given what is derived from it: checking a cluster that nodes join needs a
+        key, and only the conductor that builds its first node writes one.
+        """
+        try:
+            return known_key(self._contexts.store, cluster.id)
+        except ClusterNotFound:
+            return new_key()
 
     def image(self, machine: MachineSpec) -> Image | None:
         """Return a backend's facts about an image; None if it cannot report them.
@@ -160,6 +188,15 @@ def _uses(
             yield Ability.VALIDATE_ZONE, where, 'zones'
     if machine.image:
         yield Ability.VALIDATE_IMAGE, machine.image, 'image'
+
+
+def _credential_problems(context: Context, cluster: Cluster) -> Iterator[Problem]:
+    name = cluster.spec.credentials
+    try:
+        if name is not None:
+            context.secrets.get(name)
+    except ClusterDriverError as exc:
+        yield Problem(message=str(exc), path='credentials')
 
 
 def _index(proposal: Proposal, name: str) -> int | str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kiln.cluster_drivers.values import PlannedChange, PlannedGroup
 from kiln.clusters.models import Cluster, Node, OperationKind
+from kiln.clusters.spec import ClusterTemplate
 from kiln.engine.plan.changes import ClusterPlan, named
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -45,6 +46,8 @@ class Proposal:
     args: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
     #: The nodes that are changed in place.
     touched: tuple[Node, ...] = ()
+    #: The template that the cluster names; None without one.
+    template: ClusterTemplate | None = None
     #: Warnings that do not prevent the operation.
     notices: tuple[str, ...] = ()
 

@@ -13,18 +13,18 @@ from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.cluster_drivers.discovery.activation import DiscoverySettings
 from kiln.cluster_drivers.discovery.discovery import discover
 from kiln.cluster_drivers.selection.matching import preferences_of
-from kiln.cluster_drivers.values import Context
+from kiln.cluster_drivers.values import NoSecrets, Secrets
 from kiln.cluster_service.drivers import SiteDrivers
 from kiln.cluster_service.planning import Planning
 from kiln.cluster_service.preflight import Preflight
 from kiln.cluster_service.service import Clusters
 from kiln.cluster_service.verbs import run_verb
 from kiln.clusters.exceptions import ClusterDriverMismatch
-from kiln.clusters.models import NodeState
 from kiln.compute.facade import Compute
 from kiln.db.store import Store
 from kiln.engine.conductor import Conductor
 from kiln.engine.context import Backends, EngineSettings, Parts
+from kiln.engine.driver_context import DriverContexts, existing
 from kiln.engine.nodes.join_key import known_key
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.database import DatabaseSource
@@ -51,6 +51,8 @@ class Site:
         work_source: WorkSource | None = None,
         operation_timeout_s: float = 3600.0,
         check_timeout_s: float = 30.0,
+        secrets: Secrets | None = None,
+        credentials: str | None = None,
     ) -> None:
         """Take the parts; store, backends and work source are closed with the site."""
         self.store = store
@@ -61,7 +63,11 @@ class Site:
         self._open_hooks = open_hooks
         self._settings = settings or EngineSettings()
         self._work_source = work_source or DatabaseSource(store)
-        preflight = Preflight(drivers, backends, timeout_s=check_timeout_s)
+        self._contexts = contexts = DriverContexts(
+            store=store, backends=backends, site=name, secrets=secrets or NoSecrets(),
+            credentials=credentials,
+        )  # fmt: skip
+        preflight = Preflight(drivers, backends, contexts, timeout_s=check_timeout_s)
         self.clusters = Clusters(
             store,
             Planning(
@@ -69,6 +75,7 @@ class Site:
                 drivers,
                 preflight.image,
                 clock=clock,
+                contexts=contexts,
                 zones=functools.partial(backends.zones, wait=True),
             ),
             preflight,
@@ -102,11 +109,11 @@ class Site:
                 f'Cannot run {verb} of {driver}: cluster {there.name!r} belongs to '
                 f'{there.pin.name}.'
             )
-        nodes = self.store.nodes.of(there.id)
-        context = Context(
-            site=self.name,
-            nodes=tuple(node for node in nodes if node.state is not NodeState.GONE),
-            join_key=lambda: known_key(self.store, there.id),
+        context = self._contexts.context(
+            there,
+            nodes=existing(self.store.nodes.of(there.id)),
+            join_key=functools.partial(known_key, self.store, there.id),
+            template=self._contexts.template(there),
         )
         return run_verb(self.drivers.open(there.pin), verb, context, there, arguments)
 
@@ -132,6 +139,8 @@ class Site:
                     site=self.name,
                     settings=self._settings,
                     hooks=hooks,
+                    secrets=self._contexts.secrets,
+                    credentials=self._contexts.credentials,
                     run=pool.submit,
                 ),
                 source=self._work_source,
@@ -164,6 +173,8 @@ def open_site(
     default_backend: str,
     open_hooks: Callable[[], Hooks] = Hooks,
     clock: Clock = SYSTEM_CLOCK,
+    secrets: Secrets | None = None,
+    credentials: str | None = None,
 ) -> Site:
     """Return the site that the options of [clusters] describe; no backend is opened.
 
@@ -197,4 +208,6 @@ def open_site(
             clock=clock,
         ),
         operation_timeout_s=options.operation_timeout,
+        secrets=secrets,
+        credentials=credentials,
     )  # fmt: skip

@@ -99,7 +99,7 @@ class ClusterDriverError(ClusterError):
     """
 
     code = 'cluster_driver_error'
-    remedy = 'Do what the hint says.'
+    remedy = "Correct what the message names; 'kiln driver doc' describes the driver."
 
     def __init__(self, reason: str, hint: str = '', retryable: bool | None = None) -> None:
         super().__init__(f'{reason} {hint}'.strip())

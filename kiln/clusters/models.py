@@ -164,6 +164,8 @@ class Cluster:
     driver_state: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
     #: The problem that its driver found when it last tended it; None without a problem.
     trouble: Cause | None = None
+    #: What its driver reported for users when the last operation succeeded.
+    outputs: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
     paused: bool = False
     created_at: float = 0.0
     updated_at: float = 0.0

@@ -175,6 +175,8 @@ class ClusterSpec:
     machine: MachineSpec = MachineSpec()
     groups: tuple[NodeGroupSpec, ...] = ()
     create_timeout_s: float = 3600.0
+    #: The name of the secret with the credentials of its owner, for its driver.
+    credentials: str | None = None
 
     def group(self, name: str) -> NodeGroupSpec | None:
         """Return the group with a name; None if it does not exist."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from kiln.conf import clusters, compute, db, hooks, images
+from kiln.conf import clusters, compute, db, hooks, images, secrets
 from kiln.exceptions import ConfigurationError
 
 
@@ -54,7 +54,7 @@ def load(
         why = exc.strerror if isinstance(exc, OSError) else exc
         raise ConfigurationError(f'Cannot read the configuration in {files}: {why}') from exc
     register(conf, compute.GROUP, compute.SITE_OPTS)
-    for module in (clusters, db, hooks, images):
+    for module in (clusters, db, hooks, images, secrets):
         register(conf, module.GROUP, module.OPTS)
     return conf
 

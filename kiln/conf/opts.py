@@ -11,7 +11,7 @@ from oslo_config import cfg
 from kiln.compute_drivers.appliance.conf import opts as appliance_opts
 from kiln.compute_drivers.docker.conf import opts as docker_opts
 from kiln.compute_drivers.noop.conf import opts as noop_opts
-from kiln.conf import clusters, compute, db, hooks, images
+from kiln.conf import clusters, compute, db, hooks, images, secrets
 
 _GROUP_HELP = (
     'A backend called {name}. Each backend has such a group under its own name, and several '
@@ -27,12 +27,13 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
         'noop': noop_opts,
         'nova': _nova_opts(),
     }
-    groups = [
+    groups: list[tuple[str, str, Sequence[Any]]] = [
         (compute.GROUP, 'The whole site.', compute.SITE_OPTS),
         (clusters.GROUP, 'Clusters, and the drivers that build them.', clusters.OPTS),
         (db.GROUP, 'The database of clusters.', db.OPTS),
         (hooks.GROUP, 'Hooks called before and after actions on clusters and nodes.', hooks.OPTS),
         (images.GROUP, 'Node images and their builds.', images.OPTS),
+        (secrets.GROUP, 'The secrets that clusters and their drivers use by name.', secrets.OPTS),
     ]
     groups += [
         (f'{compute.GROUP}:{name}', _GROUP_HELP.format(name=name), [*compute.BACKEND_OPTS, *opts])

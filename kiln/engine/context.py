@@ -10,10 +10,12 @@ from typing import Any, Protocol
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.values import NoSecrets, Secrets
 from kiln.clusters.models import DriverPin
 from kiln.clusters.spec import MachineSpec
 from kiln.compute.facade import Compute
 from kiln.db.store import Store
+from kiln.engine.driver_context import DriverContexts
 from kiln.engine.plan.names import Naming
 from kiln.exceptions import AmphoraComputeError
 from kiln.hooks.registry import Hooks
@@ -143,6 +145,21 @@ class Parts:
     settings: EngineSettings = EngineSettings()
     naming: Naming = dataclasses.field(default_factory=Naming)
     defaults: MachineSpec = dataclasses.field(default_factory=MachineSpec)
+    #: What cluster drivers can use beside that: see their context.
+    secrets: Secrets = dataclasses.field(default_factory=NoSecrets, repr=False)
+    credentials: str | None = None
     hooks: Hooks = dataclasses.field(default_factory=Hooks)
     #: Runs what can take a while: a driver's checks of a node.
     run: Callable[[Callable[[], None]], Any] = dataclasses.field(kw_only=True)
+
+    @property
+    def contexts(self) -> DriverContexts:
+        """The contexts of driver calls."""
+        return DriverContexts(
+            store=self.store,
+            backends=self.backends,
+            site=self.site,
+            secrets=self.secrets,
+            credentials=self.credentials,
+            defaults=self.defaults,
+        )

@@ -102,6 +102,15 @@ class Opaque(Right):
         return StatusReport(outputs={'thing': object()})
 
 
+class Gossip(Right):
+    def bootstrap(self, context, cluster, node):
+        Gossip.heard = context.secrets.get('kit')
+        return Bootstrap()
+
+    def update_cluster_status(self, context, cluster):
+        return StatusReport(outputs={'heard': self.heard})
+
+
 class Ruthless(Right):
     def get_scale_manager(self, context, cluster):
         return Stranger(context, cluster)

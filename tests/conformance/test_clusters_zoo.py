@@ -21,7 +21,8 @@ ZOO = {
     animals.Picky: ['a_valid_cluster*'],
     animals.Busy: ['validating*'],
     animals.Careless: ['an_unknown_parameter*'],
-    animals.Opaque: ['the_status_report*'],
+    animals.Opaque: ['the_status_report*', 'outputs_are_known*'],
+    animals.Gossip: ['the_store_has_no_secret*'],
     animals.Ruthless: ['the_removal_order*'],
     animals.Mute: ['its_verbs*'],
 }

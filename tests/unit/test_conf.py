@@ -13,7 +13,7 @@ from kiln.compute_drivers.appliance.driver import ApplianceDriver
 from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.nova.driver import NovaDriver
-from kiln.conf import clusters, compute, db, hooks, images, opts
+from kiln.conf import clusters, compute, db, hooks, images, opts, secrets
 from kiln.exceptions import ConfigurationError
 
 
@@ -110,7 +110,9 @@ class TheSample(unittest.TestCase):
     def test_a_site_group_and_an_example_of_a_backend_are_listed(self):
         names = [getattr(group, 'name', group) for group, _ in opts.list_opts()]
         backends = [f'compute:{name}' for name in ('appliance', 'docker', 'noop', 'nova')]
-        self.assertEqual(['compute', 'clusters', 'db', 'hooks', 'images', *backends], names)
+        self.assertEqual(
+            ['compute', 'clusters', 'db', 'hooks', 'images', 'secrets', *backends], names
+        )
 
     def test_the_generator_writes_every_option_with_its_group(self):
         conf = cfg.ConfigOpts()
@@ -129,6 +131,7 @@ class TheSample(unittest.TestCase):
         expected |= {('db', opt.dest) for opt in db.OPTS}
         expected |= {('hooks', opt.dest) for opt in hooks.OPTS}
         expected |= {('images', opt.dest) for opt in images.OPTS}
+        expected |= {('secrets', opt.dest) for opt in secrets.OPTS}
         for driver in (ApplianceDriver, DockerDriver, NoopDriver, NovaDriver):
             for opt in (*compute.BACKEND_OPTS, *driver.options):
                 expected.add((f'compute:{driver.name}', opt.dest))

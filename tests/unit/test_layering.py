@@ -97,12 +97,12 @@ MAY_IMPORT = {
     'kiln.engine.nodes': VALUES
     | {
         'kiln.cluster_drivers', 'kiln.compute', 'kiln.db', 'kiln.engine.context',
-        'kiln.engine.plan', 'kiln.hooks',
+        'kiln.engine.driver_context', 'kiln.engine.plan', 'kiln.hooks',
     },
     'kiln.engine.health': VALUES
     | {
-        'kiln.cluster_drivers', 'kiln.compute', 'kiln.engine.context', 'kiln.engine.nodes',
-        'kiln.engine.plan',
+        'kiln.cluster_drivers', 'kiln.compute', 'kiln.engine.context',
+        'kiln.engine.driver_context', 'kiln.engine.nodes', 'kiln.engine.plan',
     },
     # What people ask for; the engine does it, and knows nothing of them.
     'kiln.cluster_service': VALUES

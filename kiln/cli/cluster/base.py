@@ -223,8 +223,14 @@ class Changing(Working):
             operation = one and operation_fields(
                 site.clusters.operation(one.operation.id), one.cluster.name
             )
-            data.append({'plan': proposal.to_dict(), 'operation': operation})
+            data.append(
+                {'plan': proposal.to_dict(), 'operation': operation, **self.added(site, proposal)}
+            )
         self.write(json.dumps(data, indent=2))
+
+    def added(self, site: Site, proposal: Proposal) -> dict[str, Any]:
+        """Return what a command adds to the JSON of a proposal."""
+        return {}
 
 
 class ChangingCluster(Changing):

@@ -6,7 +6,13 @@ import argparse
 
 from kiln.cli.arguments import CLUSTER, TEXT_FORMAT, argument, flag
 from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows
-from kiln.cli.output.cluster_fields import BRIEF, chain_fields, cluster_details, cluster_fields
+from kiln.cli.output.cluster_fields import (
+    BRIEF,
+    chain_fields,
+    cluster_details,
+    cluster_fields,
+    output_lines,
+)
 from kiln.cli.output.views import fields, table
 
 _ALL = (*BRIEF, 'id', 'generation', 'paused')
@@ -25,7 +31,7 @@ class List(KilnLister):
 
 
 class Show(KilnShow):
-    """Show a cluster, its conditions, its groups and its newest operation."""
+    """Show a cluster: its conditions, groups, outputs and newest operation."""
 
     arguments = (CLUSTER,)
 
@@ -46,6 +52,7 @@ class Show(KilnShow):
                 + ''.join(f', {count} {state}' for state, count in group['nodes'].items())
                 for group in shown['groups']
             )
+            shown['outputs'] = '\n'.join(output_lines(shown['outputs']))
         return fields(shown)
 
 

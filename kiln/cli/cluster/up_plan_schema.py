@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from kiln.cli.arguments import argument, flag
 from kiln.cli.base import KilnCommand
@@ -13,11 +13,14 @@ from kiln.cli.cluster.base import Changing
 from kiln.cli.cluster.cluster_file import read_page
 from kiln.cli.cluster.following import Entered
 from kiln.cli.exit_codes import UsageError
+from kiln.cli.output.cluster_fields import output_lines
 from kiln.cli.site.stores import clusters_extra
-from kiln.clusters.exceptions import InvalidCluster
+from kiln.clusters.exceptions import ClusterNotFound, InvalidCluster
+from kiln.clusters.models import OperationState
 from kiln.exceptions import KilnError
 
 if TYPE_CHECKING:
+    from kiln.cli.cluster.base import Planned
     from kiln.cluster_file.reading import ClusterFile, Document
     from kiln.cluster_service.proposals import Proposal
     from kiln.cluster_service.site import Site
@@ -30,7 +33,7 @@ class Up(Changing):
 
     Shows the plan, submits it and follows it to the end. Safe to repeat: clusters that
     match are left alone, and running operations are continued. Saves the templates of
-    the file.
+    the file. At the end it prints the outputs of the clusters that are as declared.
     """
 
     goes_back = True
@@ -71,6 +74,20 @@ class Up(Changing):
         entered, errors = super().enter(site, others, args)
         return {**joined, **entered}, errors
 
+    def report(self, site: Site, planned: Sequence[Planned], args: argparse.Namespace) -> None:
+        """Print the outputs of the clusters that are as declared, or everything as JSON."""
+        super().report(site, planned, args)
+        if args.plan or args.no_wait or args.formatter != 'text':
+            return
+        for proposal, one in planned:
+            state = one and site.clusters.operation(one.operation.id).state
+            if state is OperationState.SUCCEEDED or proposal.empty:
+                for line in output_lines(_outputs(site, proposal)):
+                    self.write(f'{proposal.cluster.name}: {line}')
+
+    def added(self, site: Site, proposal: Proposal) -> dict[str, Any]:
+        return {'outputs': dict(_outputs(site, proposal))}
+
 
 class Plan(Up):
     """Show what 'kiln up' would change, and stop."""
@@ -88,6 +105,14 @@ class Schema(KilnCommand):
         with clusters_extra():
             from kiln.cluster_file.fields import json_schema
         self.write(json.dumps(json_schema(), indent=2))
+
+
+def _outputs(site: Site, proposal: Proposal) -> Mapping[str, Any]:
+    """Return the outputs of a cluster; none if it does not exist."""
+    try:
+        return site.clusters.show(proposal.cluster.id).cluster.outputs
+    except ClusterNotFound:
+        return {}
 
 
 def _planned(site: Site, file: ClusterFile) -> list[Proposal]:

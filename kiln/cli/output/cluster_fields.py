@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kiln.cli.output.views import moment
@@ -64,8 +65,24 @@ def cluster_details(view: ClusterView, conditions: Iterable[Condition]) -> dict[
             }
             for group in cluster.spec.groups
         ],
+        'outputs': dict(cluster.outputs),
         'updated_at': moment(cluster.updated_at or cluster.created_at),
     }
+
+
+def output_lines(outputs: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the outputs of a cluster for people, one on each line."""
+    for name, value in outputs.items():
+        values = value if isinstance(value, list) else [value]
+        yield f'{name}: {", ".join(map(_output, values)) or "-"}'
+
+
+def _output(value: Any) -> str:
+    if value is None:
+        return '-'
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    # A node or an engine can send characters that a terminal obeys.
+    return ' '.join(''.join(one if one.isprintable() else ' ' for one in text).split())
 
 
 def _count(view: ClusterView, group: str, state: NodeState) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.clusters.models import NodeState
+from kiln.conf import secrets as secrets_conf
 from kiln.conf.db import default_url
 from kiln.conf.hooks import directory_of, file_of
 from kiln.exceptions import ConfigurationError
@@ -78,10 +79,11 @@ def configured_site(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Site:
     # Callers of the store alone need neither the engine nor backends nor YAML.
     with clusters_extra():
         from kiln.cluster_service.site import open_site
+    from kiln.cluster_drivers.secrets import open_secrets
     from kiln.compute.backends import DriverManager
 
-    manager = DriverManager(conf)
     try:
+        manager = DriverManager(conf)
         return open_site(
             store,
             conf.clusters,
@@ -90,6 +92,8 @@ def configured_site(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Site:
             default_backend=manager.default_backend,
             open_hooks=functools.partial(configured_hooks, conf, clock),
             clock=clock,
+            secrets=open_secrets(secrets_conf.directory_of(conf.secrets.directory)),
+            credentials=conf.secrets.credentials,
         )
     # Nothing else would close the store.
     except BaseException:

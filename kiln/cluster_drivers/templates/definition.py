@@ -250,7 +250,7 @@ class TemplateDefinition:
                     f'Cannot build node {node.name}: parameter {name} is unset.'
                 )
             if params[name] is not None and mapping.secret:
-                known[name] = context.secrets.get(params[name])
+                known[name] = _secret(context, name, params[name])
         return known
 
     def _files(self, known: Mapping[str, Any]) -> tuple[InjectedFile, ...]:
@@ -304,11 +304,24 @@ class TemplateDefinition:
             return
         for template in self._templates.values():
             yield from template.unfit(known)
+        for name, mapping in self.outputs.items():
+            for problem in TextTemplate(mapping.text).unfit(known):
+                message = f'output {name!r}: {problem.message}'
+                yield Problem(message=message, path=_group_path(cluster, group))
 
 
 def _value(mapping: ParameterMapping, given: Mapping[str, Any]) -> Any:
     value = given.get(mapping.name)
     return mapping.default if value is None else value
+
+
+def _secret(context: Context, parameter: str, name: str) -> str:
+    try:
+        return context.secrets.get(name)
+    except ClusterDriverError as exc:
+        # A colon after the parameter would mask the reason of one that is called password.
+        reason = f'{exc.reason} Parameter {parameter} names it.'
+        raise ClusterDriverError(reason, exc.hint, exc.retryable) from None
 
 
 def _group_path(cluster: Cluster, group: str) -> str:

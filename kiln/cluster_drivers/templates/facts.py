@@ -29,12 +29,11 @@ def facts(
     :raises ClusterDriverError: the site has no key for tokens.
     """
     group = context.group(cluster, node.group)
-    template = context.template
     found = {
         'site': context.site,
         'cluster.id': cluster.id,
         'cluster.name': cluster.name,
-        'cluster.coe': cluster.spec.coe or (template.coe if template else None),
+        'cluster.coe': cluster.spec.coe,
         'group.name': group.name,
         'group.role': group.role,
         'node.id': node.id,

@@ -156,7 +156,8 @@ EVENT = Columns(Event)
 HOLDING = Columns(Holding)
 #: The columns of a cluster and of an operation that an engine writes.
 PROGRESS = Columns(
-    Cluster, only=('former', 'driver_handle', 'driver_state', 'trouble', 'updated_at')
+    Cluster,
+    only=('former', 'driver_handle', 'driver_state', 'trouble', 'outputs', 'updated_at'),
 )
 HEADWAY = Columns(Operation, only=('state', 'started_at', 'ended_at', 'cause'))
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
 #: The newest migration; a store with another revision is refused.
-REVISION = '0002'
+REVISION = '0003'
 
 metadata = sa.MetaData()
 
@@ -66,6 +66,7 @@ cluster = _table(
     sa.Column('driver_handle', _NAME),
     sa.Column('driver_state', _TEXT),
     sa.Column('trouble', _TEXT),
+    sa.Column('outputs', _TEXT),
     sa.Column('paused', sa.Boolean(), nullable=False),
     sa.Column('created_at', _TIME, nullable=False),
     sa.Column('updated_at', _TIME, nullable=False),

@@ -28,6 +28,8 @@ class Check(NodeOperation):
         return ActionKind.REST
 
     def finish(self) -> None:
+        if not self._outputs.current():
+            return
         nodes, made_with = self._nodes.nodes(), self._state.desired.made_with
         old = [node for node in nodes if outdated(node, made_with(node.group))]
         self._tx.event(

@@ -38,7 +38,7 @@ class Converge(NodeOperation):
     def finish(self) -> None:
         if not self._nodes.at_rest or self._nodes.replan:
             self._wait()
-        elif self._state.hooks.may_end():
+        elif self._outputs.current() and self._state.hooks.may_end():
             self._arrive()
 
     def miss(self) -> None:

@@ -28,6 +28,7 @@ from kiln.clusters.models import (
 from kiln.clusters.spec import ClusterTemplate, Strategy
 from kiln.engine.cluster.delete import TRIES
 from kiln.engine.cluster.held_lease import HeldLease
+from kiln.engine.cluster.outputs import NotedSecrets, Outputs, noting
 from kiln.engine.cluster.reasons import why_late
 from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
@@ -57,8 +58,9 @@ class DriverWorker(Worker):
         self, parts: Parts, held: HeldLease, driver: ClusterDriver, call_soon: CallSoon
     ) -> None:
         # kiln has no records of its nodes, so the node table has timers and no members.
-        self._state = state = ClusterState(parts, held.lease.scope, driver, call_soon)
+        self._state = state = ClusterState(parts, held.lease, driver, call_soon)
         self._driver = driver
+        self._outputs = Outputs(state)
         #: True while a call of the driver is under way.
         self._calling = False
         #: True if the driver has received the operation, and if it has completed it.
@@ -116,13 +118,14 @@ class DriverWorker(Worker):
         return _first_call(self._driver, self._tx.under_way, self._tx.now)
 
     def _launch(self, method: DriverCall) -> None:
-        operation, cluster, context = self._tx.under_way, self._tx.cluster, self._state.context()
+        operation, cluster = self._tx.under_way, self._tx.cluster
+        context, noted = noting(self._state.context())
 
         def call() -> StatusReport | None:
             with driver_errors(self._driver.name, operation.kind.value):
                 return method(context, cluster)
 
-        self._state.call(call, functools.partial(self._take_report, operation.id))
+        self._state.call(call, functools.partial(self._take_report, operation.id, noted))
 
     def _arrive(self) -> None:
         tx, cluster = self._tx, self._tx.cluster
@@ -147,11 +150,17 @@ class DriverWorker(Worker):
     # ---- results ---------------------------------------------------------------------
 
     def _take_report(
-        self, operation_id: str, report: StatusReport | None, error: BaseException | None
+        self,
+        operation_id: str,
+        noted: NotedSecrets,
+        report: StatusReport | None,
+        error: BaseException | None,
     ) -> None:
         self._calling = False
         if self._tx.operation is None or self._tx.operation.id != operation_id:
             return
+        if report is not None:
+            self._outputs.take(report.outputs, noted)
         if error is not None:
             self._fail(error)
         elif self._tx.under_way.forced and report and report.progress is Progress.FAILED:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 
 from kiln.clusters.models import Cause, NodeState, OperationState
+from kiln.engine.cluster.outputs import OutputRequest
 from kiln.engine.cluster.reasons import why_late, why_waiting
 from kiln.engine.health.machine_check import MachineCheck
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
@@ -25,13 +26,14 @@ class NodeOperation(abc.ABC):
         self._tx, self._nodes = state.tx, state.nodes
         self._machines = machines
         self._forced = state.tx.under_way.forced
+        self._outputs = OutputRequest(state)
         #: Why nodes wait, for people.
         self._holds: tuple[str, ...] = ()
 
     @property
     def busy(self) -> bool:
         """True if something was started, not for a single node, that will report a result."""
-        return False
+        return self._outputs.busy
 
     def refusal(self) -> Cause | None:
         """Return why the operation cannot begin; None if it can."""
@@ -69,10 +71,17 @@ class NodeOperation(abc.ABC):
         """Record why nothing is under way."""
         self._tx.wait_for(None if self._nodes.busy else why_waiting(self._nodes, self._holds))
 
+    def _left(self, late: int) -> str:
+        """Return what is still to be done."""
+        if late:
+            return f'{late} of {len(self._nodes)} nodes are not in their desired state'
+        if self._outputs.busy:
+            return 'its driver has not reported the outputs'
+        return 'its hooks are not done' if self._state.hooks.holding else 'it has not begun'
+
     def _late(self, undone: Cause | None = None) -> Cause:
         late = len(list(self._nodes.restless()))
         return why_late(
-            self._tx.under_way, self._tx.cluster.name,
-            f'{late} of {len(self._nodes)} nodes are not what they are to be',
+            self._tx.under_way, self._tx.cluster.name, self._left(late),
             because=why_waiting(self._nodes, self._holds), undone=undone,
         )  # fmt: skip

@@ -112,7 +112,7 @@ class Reset(NodeOperation):
             self._wait()
         elif failed:
             self._tx.end(OperationState.FAILED, self._not_back(failed, left))
-        elif self._state.hooks.may_end():
+        elif self._outputs.current() and self._state.hooks.may_end():
             self._tx.end(OperationState.SUCCEEDED)
 
     def _not_back(self, failed: list[Node], left: int) -> Cause:

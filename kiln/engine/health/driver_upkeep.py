@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from kiln.clock import Deadline, deadline_scope
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.discovery.contract import driver_errors
-from kiln.cluster_drivers.values import Context
 from kiln.clusters.exceptions import ClusterError, LeaseLost
-from kiln.clusters.models import Cause, Cluster, Lease, NodeState, Operation
+from kiln.clusters.models import Cause, Cluster, Lease, Operation
 from kiln.engine.context import Parts
+from kiln.engine.driver_context import existing
 from kiln.engine.nodes.join_key import JoinKey
 from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.plan.lifecycle import cause_of
@@ -126,12 +126,11 @@ class DriverUpkeep:
 
     def _asked(self, driver: NodeClusterDriver, cluster: Cluster, lease: Lease) -> Cause | None:
         parts = self._parts
-        nodes = parts.store.nodes.of(cluster.id)
-        context = Context(
-            site=parts.site,
-            defaults=parts.defaults,
+        context = parts.contexts.context(
+            cluster,
+            nodes=existing(parts.store.nodes.of(cluster.id)),
             join_key=JoinKey(parts.store, lease),
-            nodes=tuple(node for node in nodes if node.state is not NodeState.GONE),
+            template=parts.contexts.template(cluster),
         )
         longest_s = min(LONGEST_S, parts.settings.lease_s / 2)
         try:

@@ -8,8 +8,10 @@ from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.values import Context
-from kiln.clusters.models import Node
+from kiln.clusters.models import Lease, Node
 from kiln.engine.context import Parts
+from kiln.engine.driver_context import existing
+from kiln.engine.nodes.join_key import JoinKey
 from kiln.engine.nodes.node_table import NodeTable
 from kiln.engine.nodes.transaction import Transaction
 
@@ -25,7 +27,7 @@ class ClusterState:
     def __init__(
         self,
         parts: Parts,
-        cluster_id: str,
+        lease: Lease,
         driver: ClusterDriver,
         call_soon: CallSoon,
         nodes: Iterable[Node] = (),
@@ -33,12 +35,21 @@ class ClusterState:
         self.parts = parts
         self.driver = driver
         self.call_soon = call_soon
-        self.tx = Transaction(parts.store.clusters.get(cluster_id), parts.clock)
+        self.tx = Transaction(parts.store.clusters.get(lease.scope), parts.clock)
         self.nodes = NodeTable(self.tx, nodes)
+        self._contexts = parts.contexts
+        self._join_key = JoinKey(parts.store, lease)
 
     def context(self) -> Context:
         """Return what the driver is allowed to use in a call."""
-        return Context(site=self.parts.site, defaults=self.parts.defaults)
+        cluster = self.tx.cluster
+        return self._contexts.context(
+            cluster,
+            # A cluster that another driver built before can have nodes that kiln knows.
+            nodes=existing(self.parts.store.nodes.of(cluster.id)),
+            join_key=self._join_key,
+            template=self._contexts.template(cluster),
+        )
 
     def call(self, function: Callable[[], object], take: TakeResult) -> None:
         """Make a call that can block on another thread; ``take`` gets its result in a round."""

@@ -22,6 +22,11 @@ def known_key(store: Store, cluster_id: str) -> bytes:
     return bytes.fromhex(store.secrets.read(cluster_id, _NAME).value)
 
 
+def new_key() -> bytes:
+    """Return a join key that no cluster has."""
+    return secrets.token_bytes(_BYTES)
+
+
 class JoinKey:
     """Reads the key when it is first needed, and creates it if it does not exist.
 
@@ -52,7 +57,7 @@ class JoinKey:
         try:
             return known_key(self._store, scope)
         except ClusterNotFound:
-            fresh = secrets.token_bytes(_BYTES)
+            fresh = new_key()
         with self._store.writing(self._lease) as batch:
             batch.secret(Secret(cluster_id=scope, name=_NAME, value=fresh.hex()))
         return fresh

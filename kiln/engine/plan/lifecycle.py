@@ -196,4 +196,6 @@ def cause_of(error: BaseException) -> Cause:
     code = error.code if isinstance(error, KilnError) else 'unforeseen'
     hint = error.remedy if isinstance(error, KilnError) else ''
     text = str(error) or type(error).__name__
+    if isinstance(error, ClusterDriverError):
+        text, hint = error.reason, error.hint or hint
     return Cause(code=code, message=text, hint=hint, because=inner)

@@ -84,9 +84,7 @@ class ClusterFixture(Behaviours):
     def course(self, folder: Path, count: int) -> Course:
         """Return the course of a cluster of ``count`` nodes at a site of its own."""
         opened = self.nodes_driver()
-        machine = self.filled_machine(opened)
-        if samples.needs_secrets(opened, machine):
-            raise CannotBeShown('it needs a secret, and the site of the kit has no secrets')
+        machine = self.filled_machine(opened, **samples.secrets_of(opened))
         return Course(
             site=self.site(folder), driver_class=self.driver_class, machine=machine,
             other=self.other, count=count, within_s=self.within_s,

@@ -88,12 +88,13 @@ def filled(driver: ClusterDriver, machine: MachineSpec) -> MachineSpec:
     return dataclasses.replace(machine, parameters={**needed, **machine.parameters})
 
 
-def needs_secrets(driver: ClusterDriver, machine: MachineSpec) -> bool:
-    """Return True if a node cannot be built without a secret of the site."""
-    return isinstance(driver, NodeClusterDriver) and any(
-        one.secret and machine.parameters.get(name) is not None
-        for name, one in driver.template_definition.parameters.items()
-    )
+def secrets_of(driver: ClusterDriver) -> dict[str, str]:
+    """Return a value for each parameter that is a secret: the name of one."""
+    if not isinstance(driver, NodeClusterDriver):
+        return {}
+    return {
+        name: 'kit' for name, one in driver.template_definition.parameters.items() if one.secret
+    }
 
 
 _SAMPLES: Mapping[ParameterType, Any] = {

@@ -314,7 +314,7 @@ class NodeDrivers(unittest.TestCase):
         self.assertIsNone(self.driver.create_cluster(**self.of, cluster_create_timeout=60))
         self.assertIsNone(self.driver.update_cluster(**self.of, scale_manager=None, rollback=True))
         self.assertIsNone(self.driver.delete_cluster(**self.of))
-        self.assertIsNone(self.driver.update_cluster_status(**self.of))
+        self.assertEqual(StatusReport(outputs={}), self.driver.update_cluster_status(**self.of))
 
     def test_operations_that_the_engine_does_are_accepted(self):
         for cap in self.driver.capabilities:

@@ -157,6 +157,7 @@ CLUSTERS = st.builds(
     template=st.none() | TEMPLATE_NAMES,
     groups=GROUPS,
     create_timeout_s=SECONDS,
+    credentials=st.none() | TEMPLATE_NAMES,
     **SCOPES,
 )
 TEMPLATES = st.builds(ClusterTemplate, name=TEMPLATE_NAMES, groups=st.just(()) | GROUPS, **SCOPES)

@@ -56,6 +56,7 @@ WEB = samples.cluster(
     former=FORMER,
     driver_handle='stack-1',
     driver_state={'a': {'c': [1, None, True]}},
+    outputs={'pages': ['http://192.0.2.1/'], 'none': None},
     trouble=samples.CAUSE,
     created_at=1.5,
     updated_at=2.5,

@@ -129,7 +129,7 @@ class Tables(ClusterCase):
 
     def test_tables_of_an_earlier_version_are_refused(self):
         self.set_revision('0000')
-        self.refused("has revision 0000, .* needs 0002. Stop all.*run 'kiln db upgrade'")
+        self.refused(f"has revision 0000, .* needs {REVISION}. Stop all.*run 'kiln db upgrade'")
 
     def test_tables_of_a_later_version_are_refused_and_left_alone(self):
         self.set_revision('9999')

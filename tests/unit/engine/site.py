@@ -10,6 +10,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.values import Bootstrap
 from kiln.clusters.models import (
     Cluster,
@@ -50,7 +51,7 @@ class Plain(NodeClusterDriver):
     provides = (('vm', '*', 'nodes'),)
 
     def get_template_definition(self):
-        raise AssertionError('nobody asks for templates of machines with nothing on them')
+        return TemplateDefinition(directory=None)
 
     def bootstrap(self, context, cluster, node):
         return Bootstrap()

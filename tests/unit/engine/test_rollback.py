@@ -31,7 +31,7 @@ class Rollback(Site):
             (OperationState.ROLLED_BACK, 'rolled_back'), (ended.state, ended.cause.code)
         )
         self.assertEqual('deadline', ended.cause.because.code)
-        self.assertIn('nodes are not what they are to be', ended.cause.because.message)
+        self.assertIn('nodes are not in their desired state', ended.cause.because.message)
         self.assertEqual(before, self.nodes(cluster))
         self.assert_whole(cluster, 3)
 

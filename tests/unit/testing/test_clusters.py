@@ -107,14 +107,14 @@ class Finding(unittest.TestCase):
              'token': 'kit'},
             machine.parameters,
         )  # fmt: skip
-        self.assertTrue(samples.needs_secrets(opened, machine))
+        self.assertEqual({'token': 'kit'}, samples.secrets_of(opened))
         cluster = samples.cluster(type(opened), machine, 1)
         self.assertEqual([], list(opened.template_definition.value_problems(
             samples.context(), cluster, samples.GROUP)))  # fmt: skip
 
     def test_a_driver_with_an_engine_of_its_own_has_no_parameters_to_fill(self):
         self.assertEqual(MachineSpec(), samples.filled(Foreign(), MachineSpec()))
-        self.assertFalse(samples.needs_secrets(Foreign(), MachineSpec()))
+        self.assertEqual({}, samples.secrets_of(Foreign()))
 
 
 class Simulated(unittest.TestCase):

@@ -110,8 +110,7 @@ class Answers(ClusterFixture):
 
     def test_secrets_are_neither_logged_nor_shown(self) -> None:
         opened = self.nodes_driver()
-        names = [name for name, one in opened.template_definition.parameters.items() if one.secret]
-        cluster = self.a_cluster(opened, **dict.fromkeys(names, 'kit'))
+        cluster = self.a_cluster(opened, **samples.secrets_of(opened))
         of: Any = {'context': samples.context(_NODE), 'cluster': cluster}
         heard = io.StringIO()
         handler = logging.StreamHandler(heard)
@@ -190,7 +189,7 @@ class Answers(ClusterFixture):
         report = opened.update_cluster_status(**self.asked(opened))
         if report is not None:
             self.assertIsInstance(report, StatusReport)
-            json.dumps(dict(report.outputs))
+            json.dumps(dict(report.outputs or {}))
 
     def test_the_removal_order_names_existing_nodes(self) -> None:
         opened = self.driver_class.open()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from kiln.clusters.models import Node, NodeState, Operation, StepState
 from kiln.db.store import Store
+from kiln.testing.clusters import samples
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.simulation import operations
 from kiln.testing.clusters.simulation.course import Course
@@ -59,6 +60,26 @@ class Life(ClusterFixture):
             receipt = store.receipts.get(cluster_id)
         self.assertEqual(_COUNT, len(receipt.holdings))
         self.assertEqual((), receipt.abandoned)
+
+    # ---- what is kept of it -----------------------------------------------------
+
+    def test_outputs_are_known_once_all_nodes_are_ready(self) -> None:
+        self._become(operations.CREATE, _COUNT)
+        with self.at.site.open_store() as store:
+            cluster_id = self.at.id_(store)
+            outputs = store.clusters.get(cluster_id).outputs
+            unknown = store.events.after(0, cluster_id=cluster_id, kind='outputs-unknown')
+        self.assertEqual([], [event.message for event in unknown])
+        roles = (None, samples.group(_COUNT).role)
+        declared = self.nodes_driver().template_definition.outputs
+        expected = {name for name, one in declared.items() if one.role in roles}
+        self.assertEqual(set(), expected - {name for name, one in outputs.items() if one})
+
+    def test_the_store_has_no_secret_of_the_site(self) -> None:
+        self._become(operations.CREATE, _COUNT)
+        files = self.at.site.folder.glob('*.db*')
+        leaks = [path.name for path in files if samples.SECRET.encode() in path.read_bytes()]
+        self.assertEqual([], leaks, 'A secret of the site was stored.')
 
     # ---- helpers -----------------------------------------------------------------
 

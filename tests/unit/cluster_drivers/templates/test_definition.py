@@ -12,7 +12,7 @@ from kiln.cluster_drivers.templates.mappings import FileMapping, OutputMapping, 
 from kiln.cluster_drivers.values import Context, join_token
 from kiln.clusters.exceptions import ClusterDriverError, InvalidClusterDriver
 from kiln.clusters.models import NodeState
-from kiln.clusters.spec import ClusterTemplate, MachineSpec, Place
+from kiln.clusters.spec import MachineSpec, Place
 from kiln.models import InjectedFile
 from tests.unit.cluster_drivers import samples
 from tests.unit.cluster_drivers.samples import cluster, context, group, node
@@ -78,9 +78,9 @@ class Filling(TemplateCase):
 
     def test_every_fact_has_a_value(self):
         text = '\n'.join(f'{name}={{{{ {name} | json }}}}' for name in sorted(FACTS))
-        of = cluster(group(role='control', image='i-1', flavor='big'), coe=None)
+        of = cluster(group(role='control', image='i-1', flavor='big'), coe='swarm')
         about = node(place=Place(zone='az2'))
-        in_context = context(template=ClusterTemplate(name='t', coe='swarm'))
+        in_context = context()
         found = self.user_data(self.definition(text), of=of, about=about, in_context=in_context)
         token = join_token(in_context, about)
         self.assertEqual(
@@ -94,19 +94,18 @@ class Filling(TemplateCase):
         )  # fmt: skip
 
     def test_the_narrower_scope_takes_precedence_for_each_parameter(self):
-        names = ('by_default', 'by_template', 'by_cluster', 'by_group', 'unset')
+        names = ('by_default', 'by_site', 'by_cluster', 'by_group', 'unset')
         definition = self.definition(
             ' '.join(f'{{{{ {name} }}}}' for name in names),
             *(ParameterMapping(name=name, default='d') for name in names),
         )
-        scopes = {'template': names[1:], 'cluster': names[2:], 'group': names[3:4]}
+        scopes = {'site': names[1:], 'cluster': names[2:], 'group': names[3:4]}
         given = {scope: dict.fromkeys(has, scope[0]) for scope, has in scopes.items()}
-        template = ClusterTemplate(name='t', machine=MachineSpec(parameters=given['template']))
+        site = context(defaults=MachineSpec(parameters=given['site']))
         of = cluster(
             group(parameters=given['group'] | {'unset': None}), parameters=given['cluster']
         )
-        found = self.user_data(definition, of=of, in_context=context(template=template))
-        self.assertEqual('d t c g d', found)
+        self.assertEqual('d s c g d', self.user_data(definition, of=of, in_context=site))
 
     def test_001_18_each_group_has_its_own_image(self):
         of = cluster(group('a', image='gold'), group('b'), image='plain')
@@ -114,12 +113,9 @@ class Filling(TemplateCase):
         images = [self.user_data(definition, of=of, about=node(group=name)) for name in 'ab']
         self.assertEqual(['gold', 'plain'], images)
 
-    def test_a_group_can_be_declared_by_the_template_or_be_missing(self):
+    def test_a_group_can_be_missing(self):
         definition = self.definition('{{ group.name }} {{ group.role }}')
-        template = ClusterTemplate(name='t', groups=(group('gone', role='old'),))
         about = node(group='gone')
-        found = self.user_data(definition, about=about, in_context=context(template=template))
-        self.assertEqual('gone old', found)
         self.assertEqual('gone worker', self.user_data(definition, about=about))
 
     def test_a_join_token_is_constant_within_an_attempt_and_new_for_the_next(self):
@@ -300,7 +296,7 @@ class Values(TemplateCase):
             *(ParameterMapping(name=name, type=number, maximum=5) for name in 'abc'),
             ParameterMapping(name='d', source='node.id'),
         )
-        template = ClusterTemplate(name='t', machine=MachineSpec(parameters={'c': 9, 'e': 1}))
+        defaults = MachineSpec(parameters={'c': 9, 'e': 1})
         of = cluster(
             group('x'), group('y', parameters={'a': 'hunter2'}), parameters={'b': 6, 'd': 1}
         )
@@ -310,10 +306,10 @@ class Values(TemplateCase):
                 ('nodegroups[1].parameters.a', 'it must be a whole number, not a string'),
                 ('parameters.b', 'it must be at most 5'),
                 ('parameters.d', none),
-                ('template.parameters.c', 'it must be at most 5'),
-                ('template.parameters.e', none),
+                ('default.parameters.c', 'it must be at most 5'),
+                ('default.parameters.e', none),
             },
-            set(self.found(definition, of, template=template)),
+            set(self.found(definition, of, defaults=defaults)),
         )
 
     def test_a_missing_required_parameter_is_reported(self):

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from kiln.clusters.models import OperationKind
+from kiln.clusters.models import Lease, OperationKind
 from kiln.engine.cluster.deletion_proof import DeletionProof
 from kiln.engine.nodes.cluster_state import ClusterState
 from tests.unit.engine.site import Site, group
@@ -14,7 +14,8 @@ class Strays(Site):
         super().setUp()
         cluster = self.created(group(0))
         self.stray = self.parts.backends.get(None).build(name='stray').result(120)
-        self.state = ClusterState(self.parts, cluster.id, self.driver, lambda result: None)
+        lease = Lease(scope=cluster.id, owner='tests', epoch=0, expires_at=0.0)
+        self.state = ClusterState(self.parts, lease, self.driver, lambda result: None)
         self.proof = DeletionProof(self.state)
 
     def found(self, kind, **more):
