@@ -145,6 +145,7 @@ class StatusReport:
     reason: str = ''
     #: Stored with the cluster and returned with it; None keeps the stored value.
     driver_handle: str | None = None
+    #: Plain data that JSON can hold; None keeps the stored value.
     driver_state: Mapping[str, Any] | None = None
     outputs: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
 

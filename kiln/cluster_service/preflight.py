@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from kiln.cluster_drivers.calls import call_driver
 from kiln.cluster_drivers.selection.request import Image
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_service.drivers import SiteDrivers
@@ -63,7 +64,13 @@ class Preflight:
         if (refused := refusal(proposal.kind, driver, able)) is not None:
             raise refused
         context = Context(nodes=proposal.nodes)
-        problems = list(driver.validate(context, proposal.cluster, proposal.change()))
+        problems = list(
+            call_driver(
+                driver.name,
+                'validate',
+                lambda: driver.validate(context, proposal.cluster, proposal.change()),
+            )
+        )
         places: list[tuple[_Question, str]] = []
         for plan in proposal.plan.groups:
             if plan.adds or plan.replaces:

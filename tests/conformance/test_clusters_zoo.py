@@ -22,6 +22,10 @@ ZOO = {
     animals.Busy: ['validating*'],
     animals.Careless: ['an_unknown_parameter*'],
     animals.Opaque: ['the_status_report*'],
+    animals.Shapeless: ['each_answer_is_of_the_kind*'],
+    animals.Wordy: ['each_answer_is_of_the_kind*'],
+    animals.Terse: ['each_answer_is_of_the_kind*'],
+    animals.Clumsy: ['each_answer_is_of_the_kind*'],
     animals.Ruthless: ['the_removal_order*'],
     animals.Mute: ['its_verbs*'],
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.values import Context
-from kiln.clusters.models import Lease, Node
+from kiln.clusters.models import Cause, Lease, Node
 from kiln.engine.context import Parts
 from kiln.engine.nodes.cluster_state import CallSoon, ClusterState
 from kiln.engine.nodes.hook_gate import HookGate
@@ -24,6 +24,8 @@ class NodeClusterState(ClusterState):
         super().__init__(parts, lease.scope, driver, call_soon, nodes)
         self._join_key = JoinKey(parts.store, lease)
         self.hooks = HookGate(self)
+        #: Why the operation cannot be completed, found by an action of a node; None if it can.
+        self.refusal: Cause | None = None
         self.refresh_desired()
 
     def refresh_desired(self) -> None:

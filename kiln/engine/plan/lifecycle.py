@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 
-from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Cause, Node, NodeState
 from kiln.exceptions import (
     AmphoraBuildError,
@@ -166,9 +165,6 @@ def after_failure(kind: ActionKind, node: Node, error: BaseException, tries: int
 
 
 def _after_build(error: BaseException, again: Verdict, failed: Verdict) -> Verdict:
-    if isinstance(error, ClusterDriverError):
-        # The driver was called for what to send, so nothing was sent.
-        return dataclasses.replace(again, state=NodeState.PLANNED) if error.retryable else failed
     if not isinstance(error, AmphoraComputeError):
         return failed
     if error.outcome is not Outcome.NOT_APPLIED:
