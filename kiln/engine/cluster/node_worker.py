@@ -100,8 +100,9 @@ class NodeWorker(Worker):
     def _go_on(self) -> None:
         work = self._work
         assert work is not None
-        if self._state.refusal is not None:
-            work.fail(self._state.refusal)
+        refusal, self._state.refusal = self._state.refusal, None
+        if refusal is not None:
+            work.fail(refusal)
             return
         if not work.step():
             return

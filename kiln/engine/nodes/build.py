@@ -59,22 +59,27 @@ class Build(NodeAction):
             self._tx.launches.append(functools.partial(self._call_driver, member.node))
 
     def _call_driver(self, node: Node) -> None:
-        operation_id = self._tx.operation.id if self._tx.operation else None
         self._state.call(
             self._driver_call(node, self._state.driver.bootstrap),
-            functools.partial(self._take_bootstrap, node.id, operation_id),
+            functools.partial(self._take_bootstrap, node.id, self._aim),
         )
+
+    @property
+    def _aim(self) -> tuple[str | None, int]:
+        """What the cluster is being brought to; a rollback has another generation."""
+        operation = self._tx.operation
+        return operation.id if operation else None, self._tx.cluster.generation
 
     def _take_bootstrap(
         self,
         node_id: str,
-        operation_id: str | None,
+        aim: tuple[str | None, int],
         bootstrap: Bootstrap,
         error: BaseException | None,
     ) -> None:
         """Write the intent, and send the build after the commit."""
         member = self._nodes.get(node_id)
-        if member is not None and error is None and self._still_wanted(member, operation_id):
+        if member is not None and error is None and self._still_wanted(member, aim):
             self._nodes.change(member, state=NodeState.BUILDING)
             self._tx.intend(self.kind, member.node)
             self._bootstraps[node_id] = bootstrap
@@ -83,13 +88,13 @@ class Build(NodeAction):
         self._leave(node_id)
         if member is not None:
             self._nodes.ended(member)
-            if error is not None and self._still_wanted(member, operation_id):
+            if error is not None and self._still_wanted(member, aim):
                 self._refused(member, error)
 
-    def _still_wanted(self, member: Member, operation_id: str | None) -> bool:
+    def _still_wanted(self, member: Member, aim: tuple[str | None, int]) -> bool:
         """Return whether the operation that began the build still wants the machine."""
         tx, operation = self._tx, self._tx.operation
-        if operation is None or operation.id != operation_id or tx.ended:
+        if operation is None or aim != self._aim or tx.ended:
             return False
         late = operation.deadline_at and tx.now >= operation.deadline_at
         stopped = operation.cancelled or tx.cluster.paused or self._state.refusal is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import functools
 import threading
 from collections.abc import Callable
 
@@ -28,22 +29,21 @@ class LimitedThreads:
     def run(self, function: Callable[[], None]) -> None:
         """Run a function, which must not raise, as soon as its turn comes; return at once."""
         with self._lock:
-            self._waiting.append(function)
             if self._running >= self._most:
+                self._waiting.append(function)
                 return
             self._running += 1
-        self._run_shared(self._work)
+        self._run_shared(functools.partial(self._work, function))
 
-    def _work(self) -> None:
-        with self._lock:
-            function = self._waiting.popleft()
+    def _work(self, function: Callable[[], None]) -> None:
         function()
         with self._lock:
             if not self._waiting:
                 self._running -= 1
                 return
+            following = self._waiting.popleft()
         # Behind the calls of other clusters, so that each has its turn.
-        self._run_shared(self._work)
+        self._run_shared(functools.partial(self._work, following))
 
 
 class DriverThreads:
