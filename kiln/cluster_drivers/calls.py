@@ -5,16 +5,29 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
 from kiln.cluster_drivers.answers import checked
 from kiln.cluster_drivers.author_errors import described
+from kiln.cluster_drivers.base import ClusterDriver
 from kiln.clusters.exceptions import ClusterDriverDefect
 from kiln.exceptions import KilnError
 
 LOG = logging.getLogger(__name__)
 
 _Answer = TypeVar('_Answer')
+_Driver = TypeVar('_Driver', bound=ClusterDriver)
+
+
+def open_driver(driver_class: type[_Driver], *, overrides: Path | None = None) -> _Driver:
+    """Open a driver.
+
+    :raises ClusterDriverDefect: its code has a mistake.
+    :raises InvalidClusterDriver: its templates cannot be used.
+    """
+    with driver_errors(driver_class.name, 'open'):
+        return driver_class.open(overrides=overrides)
 
 
 def call_driver(name: str, method: str, call: Callable[[], _Answer]) -> _Answer:

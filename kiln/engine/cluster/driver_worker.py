@@ -98,6 +98,7 @@ class DriverWorker(Worker):
                 if step.kind == _CALL and step.state is StepState.DONE
             ]
             self._complete = any(step.result.get(_COMPLETE) for step in calls)
+            self._abandoned = any(step.cause is not None for step in calls)
             # A call that failed is repeated if the operation is retried.
             self._called = any(step.started_at > fresh.retried_at for step in calls)
             self._tries, self._not_before = 0, 0.0
@@ -221,6 +222,9 @@ class DriverWorker(Worker):
         # A driver that does not report has nothing for a check to find.
         self._complete = progress is Progress.COMPLETE or (checked and progress is None)
         done = self._complete
+        if checked and progress is None:
+            name = self._driver.name
+            self._tx.event('not-checked', f'{name} reports no progress: nothing was checked')
         if not checked and (just_called or done):
             self._settle(StepState.DONE)
         if report is not None:

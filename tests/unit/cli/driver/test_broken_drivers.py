@@ -46,6 +46,12 @@ class Broken(DriverShell):
             self.assertIn('breaks the contract', said)
             self.assertIn('Broken: "bare_v1" failed to load', said.partition('error ')[2])
 
+    def test_a_mistake_in_the_code_is_the_drivers_in_show_and_doc_too(self):
+        self.install(BARE.replace('directory=None', 'folder=None'))
+        for command in ('show', 'doc'):
+            said = self.fails(ExitCode.UNFORESEEN, 'driver', command, 'bare_v1')
+            self.assertIn('Cluster driver bare_v1 failed in open: TypeError: ', said)
+
     def run_explain(self, code, *words):
         self.assertEqual(code, self.sh('driver', 'explain', *words), self.err)
         return self.out
