@@ -132,8 +132,16 @@ class KilnApp(App):
     def open_site(self) -> Site:
         """Open the site as configured; the caller closes it."""
         from kiln.cli.site.stores import configured_site
+        from kiln.conf.db import default_url
 
-        return configured_site(self.settings, self.clock)
+        settings = self.settings
+        # A second configuration can be meant as a second site, and would not be one.
+        if self.options.config_file and not settings.db.url:
+            self.say(
+                f'The clusters are in the default store, {default_url()}, which every '
+                f'configuration without [db] url shares.'
+            )
+        return configured_site(settings, self.clock)
 
     def complain(self, error: BaseException) -> None:
         """Print the explanation of an error on stderr."""

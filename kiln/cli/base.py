@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -43,7 +44,10 @@ class KilnCommand(Command):
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        return super().run(parsed_args) or self.status
+        # The output of a command can be read by a program: what the code of a driver or hook
+        # prints must not get into it.
+        with contextlib.redirect_stdout(self.app.stderr):
+            return super().run(parsed_args) or self.status
 
     def write(self, text: str) -> None:
         """Print a text, and add the final newline where it lacks one."""

@@ -5,8 +5,10 @@ calls every method by keyword. A method declares or starts something and returns
 waiting, retrying and deadlines are the engine's. The engine can repeat every call, also
 after a crash; a repeated call must have the same effect as one call.
 
-A driver raises :class:`~kiln.clusters.exceptions.ClusterDriverError` and nothing else.
-An error before the first entry of an operation's journal leaves the cluster as it was.
+A driver raises :class:`~kiln.clusters.exceptions.ClusterDriverError` and nothing else. Any
+other error, and an answer of another kind than the method names, is reported as a
+:class:`~kiln.clusters.exceptions.ClusterDriverDefect`, with the driver, the method and the
+place. An error before the first entry of an operation's journal leaves the cluster as it was.
 """
 
 from __future__ import annotations
@@ -74,7 +76,8 @@ class ClusterDriver(abc.ABC):
     """Builds clusters of some types on any engine: Heat, Terraform, an API of its own.
 
     A driver keeps no state between calls. It returns its data about a cluster in reports,
-    as ``driver_handle`` and ``driver_state``, and reads them from the cluster later.
+    as ``driver_handle`` and ``driver_state``, and reads them from the cluster later. The
+    handle has at most 255 characters, and JSON can hold the state and the outputs.
     """
 
     contract_version: ClassVar[int] = CONTRACT_VERSION
@@ -180,8 +183,9 @@ class ClusterDriver(abc.ABC):
     def update_cluster_status(self, context: Context, cluster: Cluster) -> StatusReport | None:
         """Return the progress of the driver's own engine; None where kiln's engine works.
 
-        The engine polls this method, so it must be one cheap request. If the driver's
-        engine does not answer, report UNKNOWN.
+        The engine polls this method every 5 seconds until an operation is COMPLETE or
+        FAILED, so it must be one cheap request. If the driver's engine does not answer,
+        report UNKNOWN. A check of the cluster calls it too, and fails at FAILED and UNKNOWN.
         """
         return None
 
@@ -368,9 +372,11 @@ class NodeClusterDriver(ClusterDriver):
         """Return what the machine of a node is given.
 
         The same for each call about one attempt of a node: after a crash the engine calls
-        again and repeats the build with the result.
+        again and repeats the build with the result. Several calls can be under way at once,
+        each on a thread of its own; a slow one delays only its own cluster.
 
-        :raises ClusterDriverError: a value or secret is missing; nothing is built.
+        :raises ClusterDriverError: a value or secret is missing. Nothing is built for the
+            node, and the operation fails unless the error is retryable.
         """
         definition = self.template_definition
         found = definition.extract_definition(context, cluster, node)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline, deadline_scope
+from kiln.cluster_drivers.author_errors import described
 from kiln.cluster_drivers.parameters import ParameterType
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.models import Cluster
@@ -88,8 +89,9 @@ class Gauge:
         try:
             with deadline_scope(deadline):
                 pull.values = dict(self._monitor.pull())
-        except Exception as exc:  # an author's code can raise anything; report it as the reason
-            pull.reason = redact(f'{type(exc).__name__}: {exc}')
+        # An author's code can raise anything, even SystemExit; the reader waits for an end.
+        except BaseException as exc:
+            pull.reason = redact(described(exc))
         with self._changed:
             pull.ended = True
             self._pull = None

@@ -148,6 +148,7 @@ class StatusReport:
     reason: str = ''
     #: Stored with the cluster and returned with it; None keeps the stored value.
     driver_handle: str | None = None
+    #: Plain data that JSON can hold; None keeps the stored value.
     driver_state: Mapping[str, Any] | None = None
     #: Shown to users with the cluster: plain data, by name; None keeps the stored outputs.
     #: Secrets that the call used, and texts that look like credentials, are masked.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.calls import open_driver
 from kiln.cluster_drivers.discovery.contract import contract_violations
 from kiln.cluster_drivers.discovery.discovery import Catalogue, LoadedDriver
 from kiln.cluster_drivers.selection.matching import Preference
@@ -110,4 +111,4 @@ class SiteDrivers:
         overrides = self._overrides / loaded.record.name if self._overrides else None
         if overrides is not None and not overrides.is_dir():
             overrides = None
-        return driver_class.open(overrides=overrides)
+        return open_driver(driver_class, overrides=overrides)

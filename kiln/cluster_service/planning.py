@@ -12,6 +12,7 @@ from typing import Any
 
 from kiln.clock import Clock
 from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.calls import call_driver, driver_errors
 from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.selection.request import Image, Wish
 from kiln.cluster_drivers.values import Context
@@ -101,7 +102,8 @@ class Planning:
         members = [node for node in nodes if node.group == group.name]
         found = resize(wanted, members, count, named)
         if (scale := self._scale_manager(there, nodes)) is not None:
-            found = chosen(scale, group, members, found, named)
+            with driver_errors(there.pin.name, f'{type(scale).__name__}.order'):
+                found = chosen(scale, group, members, found, named)
         spec = _with_groups(there.spec, [dataclasses.replace(group, shape=found.shape)])
         return self._changed(
             there, dataclasses.replace(there, spec=spec), OperationKind.RESIZE,
@@ -294,7 +296,9 @@ class Planning:
             join_key=functools.partial(known_key, self._store, there.id),
             template=self._contexts.template(there),
         )
-        return driver.get_scale_manager(context, there)
+        return call_driver(
+            driver.name, 'get_scale_manager', lambda: driver.get_scale_manager(context, there)
+        )
 
     def _image(self, spec: ClusterSpec) -> Image | None:
         """Return the image that shows the cluster's operating system: its own, or a group's."""

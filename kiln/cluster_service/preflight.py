@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from kiln.cluster_drivers.calls import call_driver
 from kiln.cluster_drivers.selection.request import Image
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_service.drivers import SiteDrivers
@@ -80,7 +81,11 @@ class Preflight:
             template=proposal.template,
         )
         problems = list(_credential_problems(context, proposal.cluster))
-        problems += driver.validate(context, proposal.cluster, proposal.change())
+        problems += call_driver(
+            driver.name,
+            'validate',
+            lambda: driver.validate(context, proposal.cluster, proposal.change()),
+        )
         places: list[tuple[_Question, str]] = []
         for plan in proposal.plan.groups:
             if plan.adds or plan.replaces:

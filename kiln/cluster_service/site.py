@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +24,12 @@ from kiln.db.store import Store
 from kiln.engine.conductor import Conductor
 from kiln.engine.context import Backends, EngineSettings, Parts
 from kiln.engine.driver_context import DriverContexts, existing
+from kiln.engine.nodes.driver_threads import DriverThreads
 from kiln.engine.nodes.join_key import known_key
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.database import DatabaseSource
 from kiln.engine.work_sources.opening import TlsFiles, open_source
 from kiln.hooks.registry import Hooks
-
-#: Threads for cluster drivers that wait.
-_WORKERS = 8
 
 
 class Site:
@@ -128,7 +125,7 @@ class Site:
         """
         with (
             contextlib.closing(self._open_hooks()) as hooks,
-            ThreadPoolExecutor(_WORKERS, thread_name_prefix='kiln-cluster-driver') as pool,
+            contextlib.closing(DriverThreads()) as threads,
         ):
             conductor = Conductor(
                 Parts(
@@ -141,7 +138,7 @@ class Site:
                     hooks=hooks,
                     secrets=self._contexts.secrets,
                     credentials=self._contexts.credentials,
-                    run=pool.submit,
+                    run=threads.run,
                 ),
                 source=self._work_source,
             )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kiln.cluster_drivers.answers import plain_mapping
 from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.calls import call_driver
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.exceptions import ClusterDriverError, MissingCapability
 from kiln.clusters.models import Cluster
@@ -37,4 +39,8 @@ def run_verb(
         raise ClusterDriverError(
             f'Cannot run {verb} of cluster driver {driver.name}: {"; ".join(wrong)}.'
         )
-    return driver.verbs[verb].run(context=context, cluster=cluster, arguments=arguments)
+    run, method = driver.verbs[verb].run, f'verb {verb}'
+    answer = call_driver(
+        driver.name, method, lambda: run(context=context, cluster=cluster, arguments=arguments)
+    )
+    return plain_mapping(driver.name, method, answer)

@@ -46,5 +46,5 @@ class ClusterView:
             return 'paused' if self.cluster.paused else operation.state.value
         if operation is not None and operation.state is OperationState.FAILED:
             return 'failed'
-        complete = self.ready == self.wanted or self.cluster.driver_handle is not None
+        complete = self.ready == self.wanted or self.cluster.built_elsewhere
         return 'ready' if complete and self.cluster.trouble is None else 'degraded'

@@ -18,6 +18,7 @@ _STARTING = frozenset(
 )
 #: What kiln does for a cluster without an operation under way.
 _WATCHED = 'polls it at intervals, and replaces dead nodes as far as the brake allows'
+_ELSEWHERE = 'does nothing for it until the next operation: its own engine maintains it'
 _RESTING = 'does nothing for it until the next operation'
 _BROKEN = frozenset({NodeState.FAILED, NodeState.UNHEALTHY})
 #: States of a node that need no explanation unless it has a cause.
@@ -80,6 +81,8 @@ def why(
 def _of_cluster(view: ClusterView, now: float, worker: str | None) -> Reason:
     operation = view.operation
     said = f'{view.state}, {view.ready} of {view.wanted} nodes ready'
+    if view.cluster.built_elsewhere:
+        said = f'{view.state}, built by the engine of {view.cluster.pin.name}'
     cause = None
     if operation is not None:
         said = f'{said}; {_described(operation, now)}'
@@ -141,6 +144,8 @@ def _cluster_next(
 def _at_rest(view: ClusterView) -> tuple[str, tuple[str, ...]]:
     name, operation = view.cluster.name, view.operation
     if operation is None or operation.state is OperationState.SUCCEEDED:
+        if view.cluster.built_elsewhere:
+            return _ELSEWHERE, (f"'kiln cluster check {name}' requests a report of its driver",)
         if view.ready == view.wanted:
             return 'has nothing to do', ()
         return _WATCHED, (f"'kiln cluster check {name}' polls it now",)

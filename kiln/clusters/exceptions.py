@@ -112,6 +112,24 @@ class ClusterDriverError(ClusterError):
         return type(self), (self.reason, self.hint, self.retryable)
 
 
+class ClusterDriverDefect(ClusterDriverError):
+    """A cluster driver breaks the contract: another error, or a wrong answer.
+
+    The message has the driver, the method, and the place in the driver's files.
+    """
+
+    code = 'cluster_driver_defect'
+    remedy = 'Report it to the author of the driver.'
+
+    def __init__(
+        self,
+        reason: str,
+        hint: str = 'This is a mistake in the driver: report it to its author.',
+        retryable: bool | None = None,
+    ) -> None:
+        super().__init__(reason, hint, retryable)
+
+
 class MissingCapability(ClusterDriverError):
     """A cluster driver cannot do what was requested; nothing was done."""
 

@@ -159,7 +159,8 @@ class Cluster:
     decision: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
     #: The state after the last operation that succeeded, for rollbacks.
     former: Aim | None = None
-    #: What an engine of its driver's own calls it. kiln has no record of its nodes then.
+    #: What an engine of its driver's own calls it; empty if the driver returned no name.
+    #: None if kiln's engine builds it, or nothing was requested so far.
     driver_handle: str | None = None
     driver_state: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
     #: The problem that its driver found when it last tended it; None without a problem.
@@ -169,6 +170,11 @@ class Cluster:
     paused: bool = False
     created_at: float = 0.0
     updated_at: float = 0.0
+
+    @property
+    def built_elsewhere(self) -> bool:
+        """True if an engine of its driver's own builds it: kiln has no record of its nodes."""
+        return self.driver_handle is not None
 
     @property
     def aim(self) -> Aim:
@@ -252,6 +258,10 @@ class Step:
     cause: Cause | None = None
 
 
+#: What an engine of a driver's own made, as a whole: under its handle, or without one.
+ENGINE_KINDS = ('handle', 'cluster')
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Holding:
     """A resource in a backend that belongs to a cluster: a machine, a port."""
@@ -262,8 +272,14 @@ class Holding:
     id: str
     node_id: str | None = None
     seen_at: float = 0.0
-    #: When the backend confirmed, queried by id, that it does not exist.
+    #: When the backend confirmed, queried by id, that it does not exist; of a cluster that
+    #: an engine of its driver's own built, when the driver reported so.
     gone_at: float | None = None
+
+    @property
+    def of_engine(self) -> bool:
+        """True if it is all that an engine of a driver's own made; ``backend`` is the driver."""
+        return self.kind in ENGINE_KINDS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

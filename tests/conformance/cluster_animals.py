@@ -111,6 +111,34 @@ class Gossip(Right):
         return StatusReport(outputs={'heard': self.heard})
 
 
+class Shapeless(Right):
+    """Keeps a state that JSON cannot hold."""
+
+    def update_cluster_status(self, context, cluster):
+        return StatusReport(driver_state={'seen': {1, 2}})
+
+
+class Wordy(Right):
+    """Reports a progress that nobody knows."""
+
+    def update_cluster_status(self, context, cluster):
+        return StatusReport(progress='nearly')
+
+
+class Terse(Right):
+    """Returns a word instead of a report."""
+
+    def update_cluster_status(self, context, cluster):
+        return 'complete'
+
+
+class Clumsy(Right):
+    """Has a mistake, which is not an error of the contract."""
+
+    def is_ready(self, context, cluster, node):
+        return {}[node.name]
+
+
 class Ruthless(Right):
     def get_scale_manager(self, context, cluster):
         return Stranger(context, cluster)

@@ -23,6 +23,10 @@ ZOO = {
     animals.Careless: ['an_unknown_parameter*'],
     animals.Opaque: ['the_status_report*', 'outputs_are_known*'],
     animals.Gossip: ['the_store_has_no_secret*'],
+    animals.Shapeless: ['each_answer_is_of_the_kind*'],
+    animals.Wordy: ['each_answer_is_of_the_kind*'],
+    animals.Terse: ['each_answer_is_of_the_kind*'],
+    animals.Clumsy: ['each_answer_is_of_the_kind*'],
     animals.Ruthless: ['the_removal_order*'],
     animals.Mute: ['its_verbs*'],
 }

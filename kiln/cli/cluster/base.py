@@ -60,8 +60,8 @@ class OperationEnded(KilnError):
             return ExitCode.INTERRUPTED
         found = ExitCode.UNFORESEEN
         for cause in _chain(self.operation.cause):
-            late = cause.code == 'deadline'
-            found = ExitCode.UNAVAILABLE if late else code_for(cause.code, found)
+            silent = cause.code in ('deadline', 'engine_unknown')
+            found = ExitCode.UNAVAILABLE if silent else code_for(cause.code, found)
         return found
 
 

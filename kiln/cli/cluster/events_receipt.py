@@ -105,7 +105,10 @@ def _receipt_lines(receipt: Tombstone) -> Iterator[str]:
     gone, abandoned = receipt.holdings, receipt.abandoned
     yield f'{receipt.name} ({receipt.cluster_id}) was deleted at {moment(receipt.deleted_at)}'
     for one in gone:
-        yield f'  {one.kind} {one.id} of {one.backend}: gone at {moment(one.gone_at)}'
+        how = f'gone at {moment(one.gone_at)}'
+        if one.of_engine:
+            how = f'its driver reported at {moment(one.gone_at)} that all of it is deleted'
+        yield f'  {one.kind} {one.id} of {one.backend}: {how}'
     for one in abandoned:
         yield f'  {one.kind} {one.id} of {one.backend}: ABANDONED, it might still exist'
     yield f'{len(gone)} confirmed gone, {len(abandoned)} abandoned'

@@ -16,11 +16,11 @@ from kiln.cli.driver.lookup import (
     NOT_INSTALLED,
     catalogue_of,
     cluster_record,
+    fault_of,
     kind_of,
 )
 from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.cli.output.views import cells
-from kiln.clusters.exceptions import ClusterError
 from kiln.compute.loading import installed_drivers, load_compute_driver
 from kiln.exceptions import DriverLoadError
 
@@ -158,7 +158,6 @@ def _wrong_bench(name: str) -> str | None:
 def _of_cluster(
     catalogue: Catalogue, record: DriverRecord, *, even_unused: bool
 ) -> Iterator[list[Any]]:
-    from kiln.cluster_drivers.discovery.contract import contract_violations, driver_errors
     from kiln.cluster_drivers.records import DriverState
     from kiln.cluster_drivers.selection.selection import pin_of
 
@@ -167,17 +166,9 @@ def _of_cluster(
     if record.state is DriverState.BROKEN:
         wrong = record.reason
     elif active or (even_unused and record.state is not DriverState.CONFLICT):
-        try:
-            with driver_errors(record.name, 'open'):
-                # A named driver is checked even if it is not in use.
-                loaded = (
-                    catalogue.load(record) if active else catalogue.load_pinned(pin_of(record))
-                )
-                driver_class = loaded.whole_class()
-                wrong = '; '.join(contract_violations(driver_class))
-                driver_class.open()
-        except ClusterError as exc:
-            wrong, install = str(exc), getattr(exc, 'install', None)
+        # A named driver is checked even if it is not in use.
+        load = catalogue.load if active else lambda one: catalogue.load_pinned(pin_of(one))
+        wrong, install = fault_of(load, record)
     if wrong:
         problem = NOT_INSTALLED if install else BROKEN
         yield ['cluster', record.name, record.version, problem, wrong]

@@ -12,6 +12,7 @@ from kiln.cli.arguments import TEXT_FORMAT
 from kiln.cli.base import KilnCommand
 from kiln.cli.driver.lookup import DRIVER, KIND, class_of_cluster, cluster_record, kind_of
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.calls import open_driver
 from kiln.cluster_drivers.discovery.guide import home_of, image_guide
 from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.records import DriverRecord
@@ -105,7 +106,7 @@ def _readme(driver_class: type[ClusterDriver]) -> str:
 def _of_templates(driver_class: type[ClusterDriver]) -> Mapping[str, Mapping[str, str]]:
     if not issubclass(driver_class, NodeClusterDriver):
         return {}
-    definition = driver_class.open().template_definition
+    definition = open_driver(driver_class).template_definition
     return {
         'Parameters': {
             name: _described(one) for name, one in definition.parameters.items() if not one.source

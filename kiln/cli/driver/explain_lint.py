@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from kiln.cli.arguments import TEXT_FORMAT, argument, pair, repeated
 from kiln.cli.base import KilnCommand
-from kiln.cli.driver.lookup import catalogue_of
+from kiln.cli.driver.lookup import catalogue_of, with_its_code
 from kiln.cli.exit_codes import ExitCode, UsageError, code_of
 from kiln.clusters.exceptions import DriverSelectionError
 
 if TYPE_CHECKING:
+    from kiln.cluster_drivers.discovery.discovery import Catalogue
     from kiln.cluster_drivers.selection.request import Image, Request
+    from kiln.cluster_drivers.selection.selection import Decision
 
 
 class Explain(KilnCommand):
@@ -51,15 +53,17 @@ class Explain(KilnCommand):
         asked = Request(
             driver=parsed_args.driver, coe=parsed_args.coe, server_type=parsed_args.server_type
         )
+        catalogue = catalogue_of(self.app.settings)
         outcome: Any
         try:
             outcome = resolve(
                 asked,
-                records=catalogue_of(self.app.settings).records,
+                records=catalogue.records,
                 template=self._template(parsed_args.template),
                 image=self._image(parsed_args),
                 preferences=preferences_of(self.app.settings.clusters),
             )
+            _open(catalogue, outcome)
             data = outcome.to_dict()
         except DriverSelectionError as exc:
             outcome = exc
@@ -88,6 +92,26 @@ class Explain(KilnCommand):
             found = store.templates.get(name)
         kind = found.machine.server_type
         return Request(driver=found.driver, coe=found.coe, server_type=kind and kind.value)
+
+
+def _open(catalogue: Catalogue, decision: Decision) -> None:
+    """Return if the chosen driver can be opened, as creating the cluster would do.
+
+    :raises ClusterDriverUnusable: it is broken, or an extra is missing.
+    """
+    from kiln.cluster_drivers.records import DriverState
+    from kiln.cluster_drivers.selection.selection import pin_of
+    from kiln.clusters.exceptions import ClusterDriverUnusable
+
+    chosen = next(one for one in catalogue.records if pin_of(one) == decision.pin)
+    opened = with_its_code(catalogue, chosen)
+    if opened.state is DriverState.BROKEN:
+        named = f'Cluster driver {opened.name}'
+        # An error of its code names the driver.
+        lead = '' if opened.reason.startswith('Cluster driver ') else f'{named} cannot be used: '
+        error = ClusterDriverUnusable(f'{lead}{opened.reason}')
+        error.steps, error.install = decision.steps, opened.install
+        raise error
 
 
 class Lint(KilnCommand):

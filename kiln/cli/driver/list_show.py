@@ -118,11 +118,12 @@ def _cluster(app: KilnApp, name: str) -> dict[str, Any]:
 
 def _of_class(driver_class: Any) -> Iterator[tuple[str, Any]]:
     from kiln.cluster_drivers.base import NodeClusterDriver
+    from kiln.cluster_drivers.calls import open_driver
 
     yield 'can', sorted(cap.value for cap in driver_class.capabilities)
     yield 'verbs', sorted(driver_class.verbs)
     if issubclass(driver_class, NodeClusterDriver):
-        definition = driver_class.open().template_definition
+        definition = open_driver(driver_class).template_definition
         yield (
             'parameters',
             {

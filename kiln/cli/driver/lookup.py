@@ -11,8 +11,10 @@ from kiln.compute.loading import installed_drivers
 from kiln.exceptions import DriverNotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kiln.cluster_drivers.base import ClusterDriver
-    from kiln.cluster_drivers.discovery.discovery import Catalogue
+    from kiln.cluster_drivers.discovery.discovery import Catalogue, LoadedDriver
     from kiln.cluster_drivers.records import DriverRecord
 
 KINDS = ('compute', 'cluster')
@@ -90,16 +92,35 @@ def class_of_cluster(settings: Any, record: DriverRecord) -> type[ClusterDriver]
 
 
 def with_its_code(catalogue: Catalogue, record: DriverRecord) -> DriverRecord:
-    """Return a record after importing an ACTIVE driver; BROKEN if the import fails."""
+    """Return a record after opening an ACTIVE driver, with its templates; BROKEN if that fails."""
     from kiln.cluster_drivers.records import DriverState
-    from kiln.clusters.exceptions import ClusterDriverUnusable
 
     if record.state is not DriverState.ACTIVE:
         return record
-    try:
-        catalogue.load(record)
-    except ClusterDriverUnusable as exc:
-        return dataclasses.replace(
-            record, state=DriverState.BROKEN, reason=str(exc), install=exc.install
-        )
+    wrong, install = fault_of(catalogue.load, record)
+    if wrong:
+        broken = DriverState.BROKEN
+        return dataclasses.replace(record, state=broken, reason=wrong, install=install)
     return record
+
+
+def fault_of(
+    load: Callable[[DriverRecord], LoadedDriver], record: DriverRecord
+) -> tuple[str, str | None]:
+    """Return what is wrong with a driver that is loaded and opened, and what installs its extra.
+
+    :returns: an empty text for a driver that can be used.
+    """
+    from kiln.cluster_drivers.calls import driver_errors
+    from kiln.cluster_drivers.discovery.contract import contract_violations
+    from kiln.clusters.exceptions import ClusterError
+
+    try:
+        with driver_errors(record.name, 'open'):
+            driver_class = load(record).whole_class()
+            if wrong := '; '.join(contract_violations(driver_class)):
+                return wrong, None
+            driver_class.open()
+    except ClusterError as exc:
+        return '; '.join(str(exc).splitlines()), getattr(exc, 'install', None)
+    return '', None

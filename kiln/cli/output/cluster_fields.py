@@ -28,7 +28,8 @@ def cluster_fields(view: ClusterView) -> dict[str, Any]:
     return {
         'name': cluster.name,
         'state': view.state,
-        'ready': f'{view.ready}/{view.wanted}',
+        # Only its driver knows the nodes that an engine of the driver's own builds.
+        'ready': None if cluster.built_elsewhere else f'{view.ready}/{view.wanted}',
         'driver': f'{cluster.pin.name} {cluster.pin.version}',
         'operation': operation.kind.value if operation else None,
         'created_at': moment(cluster.created_at),
@@ -165,9 +166,17 @@ def receipt_fields(receipt: Tombstone) -> dict[str, Any]:
         'cluster': receipt.name,
         'cluster_id': receipt.cluster_id,
         'deleted_at': moment(receipt.deleted_at),
-        'gone': [{**_held(one), 'gone_at': moment(one.gone_at)} for one in receipt.holdings],
+        'gone': [
+            {**_held(one), 'gone_at': moment(one.gone_at), 'confirmed_by': confirmed_by(one)}
+            for one in receipt.holdings
+        ],
         'abandoned': [_held(one) for one in receipt.abandoned],
     }
+
+
+def confirmed_by(one: Holding) -> str:
+    """Return the source of the proof that a resource does not exist."""
+    return 'driver' if one.of_engine else 'backend'
 
 
 def _held(one: Holding) -> dict[str, Any]:

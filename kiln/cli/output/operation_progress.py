@@ -117,6 +117,9 @@ def course(view: ClusterView, operation: Operation, goal: Goal, now: float) -> C
     """Return the progress of an operation from the stored state of its cluster."""
     nodes = _by_group(view)
     wanted = {group.name: group.shape.count for group in view.cluster.spec.groups}
+    if view.cluster.built_elsewhere:
+        # Its driver reports the progress, in words: see the cause of the operation.
+        wanted = {}
     groups = tuple(
         _group(name, nodes.get(name, []), wanted.get(name, 0), goal.get(name), operation)
         for name in dict.fromkeys((*wanted, *nodes))

@@ -128,7 +128,9 @@ def _draw_cluster(text: Text, one: Course) -> None:
     text.append(one.name, style='bold')
     text.append(f'  {operation.kind.value} ')
     text.append(one.state, style=_STATES.get(one.state, 'cyan'))
-    text.append(f'  {one.done}/{one.total}  {span(one.elapsed_s)}')
+    # Only its driver knows the nodes that an engine of the driver's own builds.
+    counted = f'{one.done}/{one.total}  ' if one.groups else ''
+    text.append(f'  {counted}{span(one.elapsed_s)}')
     if one.left_s is not None:
         text.append(f', about {span(one.left_s)} left', style='bright_black')
     text.append('\n')

@@ -1,16 +1,13 @@
-"""Contract check of a driver class, and conversion of the errors of drivers."""
+"""Contract check of a driver class."""
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Iterator
 from typing import Any
 
 from kiln.cluster_drivers.base import CONTRACT_VERSION, ClusterDriver
 from kiln.cluster_drivers.discovery.manifest import ManifestError, from_class
-from kiln.clusters.exceptions import ClusterDriverError
-from kiln.exceptions import KilnError
 
 
 def contract_violations(driver_class: Any) -> Iterator[str]:
@@ -35,17 +32,3 @@ def contract_violations(driver_class: Any) -> Iterator[str]:
         yield str(exc)
     except Exception as exc:  # an author's property can raise anything
         yield f'its provides cannot be read without creating a driver: {exc}'
-
-
-@contextlib.contextmanager
-def driver_errors(name: str, action: str) -> Iterator[None]:
-    """Pass kiln's own errors through; report any other as a fault of the driver."""
-    try:
-        yield
-    except KilnError:
-        raise
-    except Exception as exc:  # a driver's code can raise anything
-        raise ClusterDriverError(
-            f'Cluster driver {name} failed to {action}: {type(exc).__name__}: {exc}.',
-            'This is a mistake in the driver: report it to its author.',
-        ) from exc

@@ -87,6 +87,15 @@ class Table:
         """The drivers that can be chosen: no other driver fits more closely."""
         return [row for row in self.rows if not row.out]
 
+    @property
+    def broken(self) -> list[str]:
+        """What is wrong with drivers that could fit: nobody knows what they build."""
+        return [
+            f'"{row.driver.name}" {row.out}'
+            for row in self.rows
+            if row.driver.state is DriverState.BROKEN and not row.driver.provides
+        ]
+
 
 def judge(
     records: Iterable[DriverRecord], kind: Kind, preferences: Iterable[Preference] = ()

@@ -58,7 +58,13 @@ def nobody(table: Table) -> NoClusterDriver:
     elif nearest := _nearest(table.kind, usable):
         told.append(f'Nearest: {"; ".join(nearest)}.')
     told += [f'"{row.driver.name}" would, but {row.out}' for row in table.rows if row.fits]
+    told += _maybe(table)
     return NoClusterDriver(' '.join(told))
+
+
+def _maybe(table: Table) -> list[str]:
+    """Return the broken drivers that could build any cluster, as sentences."""
+    return [f'Broken: {one}' for one in table.broken]
 
 
 def _nearest(kind: Kind, usable: Iterable[DriverRecord]) -> list[str]:
@@ -90,16 +96,17 @@ def undecided(table: Table) -> str:
     return f'Several cluster drivers build {table.kind}: {offers}.'
 
 
-def without_distro(image: Image | None) -> ImageWithoutDistro:
+def without_distro(image: Image | None, table: Table) -> ImageWithoutDistro:
     """Return the error for an image without a distro property."""
     first, *others = DISTRO_PROPERTIES
-    if image is None:
-        return ImageWithoutDistro(
-            'Without an image the distro is unknown, and a cluster driver cannot be matched. '
-            'Name an image, or a driver that builds on any distro.'
-        )
-    return ImageWithoutDistro(
+    told = [
         f'{str(image).capitalize()} has no distro, so a cluster driver cannot be matched. '
         f'Set its property {first}, such as {first}=ubuntu '
         f'({" and ".join(others)} are also read), or name a driver as NAME:OS.'
-    )
+    ]
+    if image is None:
+        told = [
+            'Without an image the distro is unknown, and a cluster driver cannot be matched. '
+            'Name an image, or a driver that builds on any distro.'
+        ]
+    return ImageWithoutDistro(' '.join([*told, *_maybe(table)]))

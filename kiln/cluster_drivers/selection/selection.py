@@ -124,7 +124,7 @@ def _wished(wishes: Sequence[Wish], table: Table, image: Image | None, trace: Tr
     newest = (usable or named)[-1]
     misses = map(table.kind.differences, newest.driver.provides)
     if usable and not newest.fits and not table.kind.os and ('os',) in misses:
-        raise refusals.without_distro(image)
+        raise refusals.without_distro(image, table)
     if not usable or not newest.fits:
         raise refusals.unfit(wish, newest, table)
     trace.steps.append(_chosen(newest.driver, f'requested by {wish.source}'))
@@ -134,8 +134,9 @@ def _wished(wishes: Sequence[Wish], table: Table, image: Image | None, trace: Tr
 def _matched(table: Table, image: Image | None, trace: Trace) -> Candidate:
     candidates = ', '.join(str(row.driver) for row in table.left) or 'none'
     trace.steps += ['driver: not requested by name', f'candidates: {candidates}']
+    trace.steps += [f'broken: {one}' for one in table.broken]
     if not table.left:
-        raise refusals.nobody(table) if table.kind.os else refusals.without_distro(image)
+        raise refusals.nobody(table) if table.kind.os else refusals.without_distro(image, table)
     first = min(table.left, key=lambda row: row.rank)
     why = first.preferred if len(table.left) > 1 else 'no other fits as closely'
     if not why:

@@ -27,4 +27,4 @@ def deletes_without(cluster: Cluster, operation: Operation | None) -> bool:
     """
     if operation is None or operation.kind is not OperationKind.DELETE:
         return False
-    return cluster.driver_handle is None or operation.forced
+    return not cluster.built_elsewhere or operation.forced

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from kiln.clusters.models import Node, OperationKind, OperationState
+from kiln.clusters.models import Cause, Node, OperationKind, OperationState
 from kiln.clusters.spec import Place
 from kiln.engine.cluster.operation import NodeOperation
 from kiln.engine.cluster.reasons import why_undone
@@ -42,8 +42,11 @@ class Converge(NodeOperation):
             self._arrive()
 
     def miss(self) -> None:
+        self.fail(self._late(self._undone))
+
+    def fail(self, cause: Cause) -> None:
         """End the operation, or roll it back."""
-        tx, cause, former = self._tx, self._late(self._undone), self._tx.cluster.former
+        tx, former = self._tx, self._tx.cluster.former
         if self._undone is not None or not self._can_roll_back or former is None:
             tx.end(OperationState.FAILED, cause)
             return

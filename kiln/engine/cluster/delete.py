@@ -64,7 +64,7 @@ class Delete(Converge):
 
     def _end(self) -> None:
         """Remove the cluster from the store; record and report what is abandoned with it."""
-        tx, cluster = self._tx, self._tx.cluster
+        tx = self._tx
         tx.end(OperationState.SUCCEEDED)
         for member in self._nodes.members():
             node = member.node
@@ -76,6 +76,6 @@ class Delete(Converge):
         for backend, amphora_id in self._proof.left:
             tx.abandon(backend, 'server', amphora_id)
         # Without its driver, the resources of another engine are left.
-        if cluster.driver_handle is not None and isinstance(self._state.driver, AbsentDriver):
-            tx.abandon(cluster.pin.name, 'handle', cluster.driver_handle)
+        if isinstance(self._state.driver, AbsentDriver):
+            tx.abandon_engine()
         tx.remove_cluster(forced=self._forced)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver
-from kiln.cluster_drivers.discovery.contract import driver_errors
+from kiln.cluster_drivers.calls import call_driver
 from kiln.cluster_drivers.values import Context, Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError, MissingCapability
 from kiln.clusters.models import (
@@ -50,6 +50,19 @@ _UNKNOWN = frozenset({OperationKind.REPLACE, OperationKind.ADOPT})
 
 DriverCall = Callable[[Context, Cluster], StatusReport | None]
 
+_POLL = 'update_cluster_status'
+#: The methods that start operations, by name.
+_METHODS = {
+    OperationKind.CREATE: 'create_cluster',
+    OperationKind.UPDATE: 'update_cluster',
+    OperationKind.DELETE: 'delete_cluster',
+    OperationKind.RESIZE: 'resize_cluster',
+    OperationKind.UPGRADE: 'upgrade_cluster',
+    OperationKind.REBUILD: 'rebuild_cluster',
+    OperationKind.REBOOT: 'reboot_cluster',
+    OperationKind.ROTATE: 'rotate_credential',
+}
+
 
 class DriverWorker(Worker):
     """Calls a driver to bring its cluster to the desired state."""
@@ -65,6 +78,8 @@ class DriverWorker(Worker):
         self._calling = False
         #: True if the driver has received the operation, and if it has completed it.
         self._called = self._complete = False
+        #: True if a forced deletion does not wait for the driver.
+        self._abandoned = False
         self._tries = 0
         self._not_before = 0.0
         super().__init__(state, held, HookGate(state))
@@ -85,6 +100,7 @@ class DriverWorker(Worker):
                 if step.kind == _CALL and step.state is StepState.DONE
             ]
             self._complete = any(step.result.get(_COMPLETE) for step in calls)
+            self._abandoned = any(step.cause is not None for step in calls)
             # A call that failed is repeated if the operation is retried.
             self._called = any(step.started_at > fresh.retried_at for step in calls)
             self._tries, self._not_before = 0, 0.0
@@ -109,28 +125,36 @@ class DriverWorker(Worker):
                 self._arrive()
         elif not self._calling and self._tx.monotonic >= self._not_before:
             self._calling = True
-            self._tx.launches.append(functools.partial(self._launch, self._next_call()))
+            self._tx.launches.append(functools.partial(self._launch, *self._next_call()))
 
-    def _next_call(self) -> DriverCall:
-        if self._called or self._tx.under_way.kind is OperationKind.CHECK:
-            return self._driver.update_cluster_status
+    def _next_call(self) -> tuple[str, DriverCall]:
+        """Return the next method to call, and its call."""
+        kind = self._tx.under_way.kind
+        if self._called or kind is OperationKind.CHECK:
+            return _POLL, self._driver.update_cluster_status
         self._settle(StepState.INTENT)
-        return _first_call(self._driver, self._tx.under_way, self._tx.now)
+        if self._tx.cluster.driver_handle is None:
+            # From now on resources can exist that only the driver knows.
+            self._tx.cluster = dataclasses.replace(self._tx.cluster, driver_handle='')
+        return _METHODS[kind], _first_call(self._driver, self._tx.under_way, self._tx.now)
 
-    def _launch(self, method: DriverCall) -> None:
-        operation, cluster = self._tx.under_way, self._tx.cluster
+    def _launch(self, method: str, call: DriverCall) -> None:
+        operation = self._tx.under_way
         context, noted = noting(self._state.context())
-
-        def call() -> StatusReport | None:
-            with driver_errors(self._driver.name, operation.kind.value):
-                return method(context, cluster)
-
-        self._state.call(call, functools.partial(self._take_report, operation.id, noted))
+        # A driver that returned no handle gets none.
+        handle = self._tx.cluster.driver_handle or None
+        cluster = dataclasses.replace(self._tx.cluster, driver_handle=handle)
+        made = functools.partial(
+            call_driver, self._driver.name, method, functools.partial(call, context, cluster)
+        )
+        self._state.call(made, functools.partial(self._take_report, operation.id, noted))
 
     def _arrive(self) -> None:
         tx, cluster = self._tx, self._tx.cluster
         tx.end(OperationState.SUCCEEDED)
         if self._tx.under_way.kind is OperationKind.DELETE:
+            if not self._abandoned:
+                tx.confirm_engine_done()
             tx.remove_cluster(forced=self._tx.under_way.forced)
         elif self._tx.under_way.kind is not OperationKind.CHECK:
             tx.cluster = dataclasses.replace(cluster, former=cluster.aim, updated_at=tx.now)
@@ -193,9 +217,8 @@ class DriverWorker(Worker):
         self._abandon()
 
     def _abandon(self) -> None:
-        cluster = self._tx.cluster
-        if cluster.driver_handle is not None:
-            self._tx.abandon(cluster.pin.name, 'handle', cluster.driver_handle)
+        self._abandoned = True
+        self._tx.abandon_engine()
 
     def _progress(self, report: StatusReport | None) -> None:
         self._tries = 0
@@ -204,8 +227,13 @@ class DriverWorker(Worker):
         at_once = just_called and report is None
         self._rest_until(self._tx.monotonic + (0.0 if at_once else POLL_S))
         checked = self._tx.under_way.kind is OperationKind.CHECK
-        done = report is not None and report.progress is Progress.COMPLETE
-        self._complete = checked or done
+        progress = report.progress if report is not None else None
+        # A driver that does not report has nothing for a check to find.
+        self._complete = progress is Progress.COMPLETE or (checked and progress is None)
+        done = self._complete
+        if checked and progress is None:
+            name = self._driver.name
+            self._tx.event('not-checked', f'{name} reports no progress: nothing was checked')
         if not checked and (just_called or done):
             self._settle(StepState.DONE)
         if report is not None:
@@ -234,8 +262,12 @@ class DriverWorker(Worker):
             failed = Cause(code='engine_failed', message=report.reason or _SILENT)
             self._tx.end(OperationState.FAILED, failed)
         elif report.progress is Progress.UNKNOWN:
-            unknown = Cause(code='engine', message='Its engine cannot be reached now.')
-            self._tx.wait_for(cause or unknown)
+            unknown = cause or Cause(code='engine', message='Its engine cannot be reached now.')
+            if self._tx.under_way.kind is OperationKind.CHECK:
+                # The purpose of a check is an answer.
+                self._tx.end(OperationState.FAILED, _unknown(self._tx.cluster, unknown))
+            else:
+                self._tx.wait_for(unknown)
         else:
             self._tx.operation = dataclasses.replace(
                 self._tx.under_way, state=OperationState.RUNNING, cause=cause
@@ -257,6 +289,16 @@ class DriverWorker(Worker):
                 cause=cause,
             )
         )
+
+
+def _unknown(cluster: Cluster, because: Cause) -> Cause:
+    return Cause(
+        code='engine_unknown',
+        message=f'The state of cluster {cluster.name} is unknown to its driver, '
+        f'{cluster.pin.name}.',
+        hint='Check that the engine of the driver can be reached.',
+        because=because,
+    )
 
 
 def _first_call(driver: ClusterDriver, operation: Operation, now: float) -> DriverCall:

@@ -80,6 +80,8 @@ class NodeWorker(Worker):
         nodes.replan |= not nodes.at_rest
         tx.load(cluster, operation)
         self._state.refresh_desired()
+        if another:
+            self._state.refusal = None
         if operation is None:
             self._work = None
         elif another:
@@ -98,6 +100,10 @@ class NodeWorker(Worker):
     def _go_on(self) -> None:
         work = self._work
         assert work is not None
+        refusal, self._state.refusal = self._state.refusal, None
+        if refusal is not None:
+            work.fail(refusal)
+            return
         if not work.step():
             return
         for member in self._nodes.take_due():

@@ -59,7 +59,11 @@ class NodeOperation(abc.ABC):
 
     def miss(self) -> None:
         """End the operation, which is not done by its deadline."""
-        self._tx.end(OperationState.FAILED, self._late())
+        self.fail(self._late())
+
+    def fail(self, cause: Cause) -> None:
+        """End the operation, which cannot be completed."""
+        self._tx.end(OperationState.FAILED, cause)
 
     # ---- for all kinds ---------------------------------------------------------------
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from kiln.cluster_drivers.base import NodeClusterDriver
-from kiln.cluster_drivers.discovery.contract import driver_errors
+from kiln.cluster_drivers.calls import call_driver
 from kiln.cluster_drivers.values import Context, Secrets, StatusReport
-from kiln.clusters.exceptions import ClusterDriverError
-from kiln.clusters.models import Cluster, Node
+from kiln.clusters.models import Node
 from kiln.engine.nodes.cluster_state import ClusterState
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
 from kiln.exceptions import redact
@@ -57,21 +54,6 @@ def noting(context: Context) -> tuple[Context, NotedSecrets]:
     return dataclasses.replace(context, secrets=noted), noted
 
 
-def plain(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of data as JSON has it.
-
-    :raises ClusterDriverError: JSON does not have it.
-    """
-    try:
-        copied: dict[str, Any] = json.loads(json.dumps(dict(data), allow_nan=False))
-    except (TypeError, ValueError) as exc:
-        raise ClusterDriverError(
-            f'What it reports is not plain data: {exc}.',
-            'This is a mistake in the driver: report it to its author.',
-        ) from exc
-    return copied
-
-
 def masked(value: Any, noted: NotedSecrets, name: str = '') -> Any:
     """Return plain data with all secrets and credentials masked."""
     if isinstance(value, dict):
@@ -98,11 +80,7 @@ class Outputs:
         """Write outputs; None keeps those that are stored."""
         if outputs is None:
             return
-        try:
-            fit = masked(plain(outputs), noted)
-        except ClusterDriverError as exc:
-            self.unknown(exc)
-            return
+        fit = masked(outputs, noted)
         if fit != self._tx.cluster.outputs:
             self._tx.cluster = dataclasses.replace(self._tx.cluster, outputs=fit)
 
@@ -143,7 +121,8 @@ class OutputRequest:
     def _launch(self) -> None:
         driver, cluster = self._state.driver, self._state.tx.cluster
         context, noted = noting(self._state.context())
-        call = functools.partial(_reported, driver, context, cluster)
+        poll = functools.partial(driver.update_cluster_status, context=context, cluster=cluster)
+        call = functools.partial(call_driver, driver.name, 'update_cluster_status', poll)
         self._state.call(call, functools.partial(self._take, noted))
 
     def _take(
@@ -154,10 +133,3 @@ class OutputRequest:
             self._outputs.unknown(error)
         elif report is not None:
             self._outputs.take(report.outputs, noted)
-
-
-def _reported(
-    driver: NodeClusterDriver, context: Context, cluster: Cluster
-) -> StatusReport | None:
-    with driver_errors(driver.name, 'report the outputs'):
-        return driver.update_cluster_status(context=context, cluster=cluster)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from kiln.clock import Deadline, deadline_scope
 from kiln.cluster_drivers.base import NodeClusterDriver
-from kiln.cluster_drivers.discovery.contract import driver_errors
+from kiln.cluster_drivers.calls import driver_errors
 from kiln.clusters.exceptions import ClusterError, LeaseLost
 from kiln.clusters.models import Cause, Cluster, Lease, Operation
 from kiln.engine.context import Parts
@@ -136,7 +136,7 @@ class DriverUpkeep:
         try:
             with (
                 deadline_scope(Deadline.after(longest_s, parts.clock)),
-                driver_errors(driver.name, 'tend the cluster'),
+                driver_errors(driver.name, 'tend'),
             ):
                 driver.tend(context=context, cluster=cluster)
         except KilnError as exc:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+from kiln.cluster_drivers.calls import call_driver
 from kiln.clusters.models import Cause, Node, NodeState
 from kiln.compute.facade import Compute
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
@@ -14,6 +15,8 @@ from kiln.engine.nodes.node_table import Member
 from kiln.engine.plan import lifecycle
 from kiln.engine.plan.lifecycle import ActionKind
 from kiln.exceptions import InstanceNotFoundError
+
+_Answer = TypeVar('_Answer')
 
 
 class NodeAction(abc.ABC):
@@ -96,8 +99,13 @@ class NodeAction(abc.ABC):
 
     def _report_call(self, node: Node, method: Callable[..., object]) -> None:
         """Call a method of the cluster driver on another thread, and report its result."""
-        call = functools.partial(method, self._state.context(), self._state.tx.cluster, node)
-        self._state.call(call, functools.partial(self.take, node.id))
+        self._state.call(self._driver_call(node, method), functools.partial(self.take, node.id))
+
+    def _driver_call(self, node: Node, method: Callable[..., _Answer]) -> Callable[[], _Answer]:
+        """Return the call of a method of the cluster driver, as the cluster is now."""
+        state = self._state
+        call = functools.partial(method, state.context(), state.tx.cluster, node)
+        return functools.partial(call_driver, state.driver.name, method.__name__, call)
 
     # ---- for result --------------------------------------------------------------
 

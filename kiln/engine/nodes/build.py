@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import collections
+import functools
 from typing import Any
 
-from kiln.clusters.models import Node, NodeState
+from kiln.cluster_drivers.values import Bootstrap
+from kiln.clusters.exceptions import LeaseLost, StoreError
+from kiln.clusters.models import Cause, Node, NodeState
 from kiln.engine.nodes.action import NodeAction
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
 from kiln.engine.nodes.node_table import Member
+from kiln.engine.plan import lifecycle
 from kiln.engine.plan.lifecycle import ActionKind
 from kiln.engine.plan.names import build_key
 from kiln.exceptions import BuildDiffers, InsufficientCapacity
@@ -45,15 +49,77 @@ class Build(NodeAction):
     def __init__(self, state: NodeClusterState) -> None:
         super().__init__(state)
         self._gate = BuildGate(state.parts.settings.max_building)
+        #: By node: what its machine is given, until the build is sent.
+        self._bootstraps: dict[str, Bootstrap] = {}
 
     def begin(self, member: Member) -> None:
+        """Call the driver for what to send; a node is BUILDING once that is known."""
         if self._gate.enter(member.node.id):
-            super().begin(member)
+            self._nodes.began(member)
+            self._tx.launches.append(functools.partial(self._call_driver, member.node))
+
+    def _call_driver(self, node: Node) -> None:
+        self._state.call(
+            self._driver_call(node, self._state.driver.bootstrap),
+            functools.partial(self._take_bootstrap, node.id, self._aim),
+        )
+
+    @property
+    def _aim(self) -> tuple[str | None, int]:
+        """What the cluster is being brought to; a rollback has another generation."""
+        operation = self._tx.operation
+        return operation.id if operation else None, self._tx.cluster.generation
+
+    def _take_bootstrap(
+        self,
+        node_id: str,
+        aim: tuple[str | None, int],
+        bootstrap: Bootstrap,
+        error: BaseException | None,
+    ) -> None:
+        """Write the intent, and send the build after the commit."""
+        member = self._nodes.get(node_id)
+        if member is not None and error is None and self._still_wanted(member, aim):
+            self._nodes.change(member, state=NodeState.BUILDING)
+            self._tx.intend(self.kind, member.node)
+            self._bootstraps[node_id] = bootstrap
+            self._tx.launches.append(functools.partial(self._launch, member.node))
+            return
+        self._leave(node_id)
+        if member is not None:
+            self._nodes.ended(member)
+            if error is not None and self._still_wanted(member, aim):
+                self._refused(member, error)
+
+    def _still_wanted(self, member: Member, aim: tuple[str | None, int]) -> bool:
+        """Return whether the operation that began the build still wants the machine."""
+        tx, operation = self._tx, self._tx.operation
+        if operation is None or aim != self._aim or tx.ended:
+            return False
+        late = operation.deadline_at and tx.now >= operation.deadline_at
+        stopped = operation.cancelled or tx.cluster.paused or self._state.refusal is not None
+        return not (late or stopped or member.node.doomed)
+
+    def _refused(self, member: Member, error: BaseException) -> None:
+        """Repeat the call later, or have the operation fail: nothing was sent."""
+        node, cause = member.node, lifecycle.cause_of(error)
+        member.tries += 1
+        if member.tries == 1:
+            self._tx.event('build-failed', f'{node.name}: {error}', node)
+        self._nodes.change(member, cause=cause)
+        # Neither a store that is away nor another owner of the cluster is the driver's refusal.
+        passing = isinstance(error, StoreError | LeaseLost)
+        if passing or getattr(error, 'retryable', False):
+            pause_s = lifecycle.pause_s(member.tries, getattr(error, 'retry_after', None))
+            member.not_before = self._tx.monotonic + pause_s
+        else:
+            message = f'Cannot build node {node.name}: its driver does not say what it is given.'
+            self._state.refusal = Cause(code='no_bootstrap', message=message, because=cause)
 
     def start(self, node: Node) -> Any:
+        bootstrap = self._bootstraps.pop(node.id)
         state, cluster = self._state, self._tx.cluster
         machine, place = state.desired.machine(node.group), state.desired.place(node)
-        bootstrap = state.driver.bootstrap(state.context(), cluster, node)
         return self._compute(node).build(
             machine.server_type or AmphoraType.VM,
             place.flavor or machine.flavor,
@@ -73,9 +139,12 @@ class Build(NodeAction):
             discard=False,
         )
 
-    def take(self, node_id: str, value: Any, error: BaseException | None) -> None:
+    def _leave(self, node_id: str) -> None:
         if (waiting := self._gate.leave(node_id)) is not None:
             self._nodes.touch(waiting)
+
+    def take(self, node_id: str, value: Any, error: BaseException | None) -> None:
+        self._leave(node_id)
         if isinstance(error, BuildDiffers) and error.amphora_id is not None:
             # The key is this attempt's own, so the machine is this node's: it was requested
             # before the spec changed. What it was made with is in the node's row, and an

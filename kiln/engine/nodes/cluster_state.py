@@ -11,6 +11,7 @@ from kiln.cluster_drivers.values import Context
 from kiln.clusters.models import Lease, Node
 from kiln.engine.context import Parts
 from kiln.engine.driver_context import existing
+from kiln.engine.nodes.driver_threads import LimitedThreads
 from kiln.engine.nodes.join_key import JoinKey
 from kiln.engine.nodes.node_table import NodeTable
 from kiln.engine.nodes.transaction import Transaction
@@ -35,6 +36,7 @@ class ClusterState:
         self.parts = parts
         self.driver = driver
         self.call_soon = call_soon
+        self._threads = LimitedThreads(parts.run)
         self.tx = Transaction(parts.store.clusters.get(lease.scope), parts.clock)
         self.nodes = NodeTable(self.tx, nodes)
         self._contexts = parts.contexts
@@ -52,18 +54,22 @@ class ClusterState:
         )
 
     def call(self, function: Callable[[], object], take: TakeResult) -> None:
-        """Make a call that can block on another thread; ``take`` gets its result in a round."""
+        """Make a call that can block on another thread; ``take`` gets its result in a round.
+
+        Few calls of one cluster are under way at once, so that a driver that is slow, or does
+        not return, leaves threads for other clusters.
+        """
 
         def run() -> None:
             try:
                 value = function()
             # Whatever fails, the round must receive a result, so that it stops waiting.
-            except Exception as exc:
+            except BaseException as exc:
                 self.call_soon(functools.partial(take, None, exc))
             else:
                 self.call_soon(functools.partial(take, value, None))
 
-        self.parts.run(run)
+        self._threads.run(run)
 
     def when_done(self, operation: Any, take: TakeResult) -> None:
         """Pass the result of an operation of a backend to ``take``, in a round."""

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.calls import call_driver
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import (
     Cause,
@@ -256,8 +257,9 @@ class HookGate:
 
     def _bound(self, call: Call, operation: Operation) -> Call:
         """Return the call of a driver's method with its current arguments."""
+        driver, name = self._state.driver, _METHODS[call.hook.point]
         method = functools.partial(
-            getattr(self._state.driver, _METHODS[call.hook.point]),
+            getattr(driver, name),
             context=self._state.context(),
             cluster=self._tx.cluster,
             operation=operation,
@@ -265,7 +267,7 @@ class HookGate:
 
         def function(_: object) -> Answer | None:
             try:
-                method()
+                call_driver(driver.name, name, method)
             except ClusterDriverError as exc:
                 return Answer.later(str(exc)) if exc.retryable else Answer.failed(str(exc))
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.values import Context
-from kiln.clusters.models import Lease
+from kiln.clusters.models import Cause, Lease
 from kiln.engine.context import Parts
 from kiln.engine.nodes.cluster_state import CallSoon, ClusterState
 from kiln.engine.nodes.hook_gate import HookGate
@@ -22,6 +22,8 @@ class NodeClusterState(ClusterState):
         nodes = parts.store.nodes.of(lease.scope)
         super().__init__(parts, lease, driver, call_soon, nodes)
         self.hooks = HookGate(self)
+        #: Why the operation cannot be completed, found by an action of a node; None if it can.
+        self.refusal: Cause | None = None
         self.refresh_desired()
 
     def refresh_desired(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from kiln.clock import Clock
 from kiln.clusters.exceptions import ClusterChanged
 from kiln.clusters.models import (
+    ENGINE_KINDS,
     Aim,
     Cause,
     Cluster,
@@ -150,6 +151,21 @@ class Transaction:
             'abandoned', f'{kind} {name} of {backend} is abandoned; it might still exist', node,
             facts={'backend': backend, 'kind': kind, 'id': name},
         )  # fmt: skip
+
+    def confirm_engine_done(self) -> None:
+        """Record that the driver reports the deletion of all that its own engine made."""
+        self._hold(self.cluster.pin.name, *self._of_engine(), None, gone_at=self.now)
+
+    def abandon_engine(self) -> None:
+        """Record that what the driver's own engine made is abandoned, if it made anything."""
+        if self.cluster.built_elsewhere:
+            self.abandon(self.cluster.pin.name, *self._of_engine())
+
+    def _of_engine(self) -> tuple[str, str]:
+        """Return the kind and the name of what the driver's own engine made, as a whole."""
+        with_handle, without = ENGINE_KINDS
+        handle = self.cluster.driver_handle
+        return (with_handle, handle) if handle else (without, self.cluster.id)
 
     def _hold(
         self, backend: str, kind: str, name: str, node: Node | None, gone_at: float | None = None

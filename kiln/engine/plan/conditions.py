@@ -60,7 +60,7 @@ def conditions(
 
 def _short(cluster: Cluster, live: Sequence[Node]) -> str:
     """Return which groups have too few ready nodes, for people; empty if none has."""
-    if cluster.driver_handle is not None:
+    if cluster.built_elsewhere:
         return ''
     ready: dict[str, int] = {}
     for node in live:
@@ -76,7 +76,7 @@ def _ready(
     cluster: Cluster, live: Sequence[Node], operation: Operation | None
 ) -> Iterator[Condition]:
     ready = not _short(cluster, live)
-    if cluster.driver_handle is not None:
+    if cluster.built_elsewhere:
         # kiln has no record of its nodes; its driver reports the end of each operation.
         ready = cluster.trouble is None and _is_done(operation)
     if ready:
@@ -136,7 +136,7 @@ def _degraded(
     elif short:
         cause = Cause(code='too_few', message=f'Too few nodes are ready: {short}.')
         yield Condition(kind=ConditionKind.DEGRADED, cause=cause)
-    elif cluster.driver_handle is not None and operation and not (at_work or _is_done(operation)):
+    elif cluster.built_elsewhere and operation and not (at_work or _is_done(operation)):
         yield Condition(kind=ConditionKind.DEGRADED, cause=operation.cause)
 
 

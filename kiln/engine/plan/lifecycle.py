@@ -166,9 +166,6 @@ def after_failure(kind: ActionKind, node: Node, error: BaseException, tries: int
 
 
 def _after_build(error: BaseException, again: Verdict, failed: Verdict) -> Verdict:
-    if isinstance(error, ClusterDriverError):
-        # The driver was called for what to send, so nothing was sent.
-        return dataclasses.replace(again, state=NodeState.PLANNED) if error.retryable else failed
     if not isinstance(error, AmphoraComputeError):
         return failed
     if error.outcome is not Outcome.NOT_APPLIED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import json
 import logging
@@ -11,11 +12,12 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kiln.clock import Deadline, deadline_scope
 from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.calls import call_driver
 from kiln.cluster_drivers.monitor import Gauge
 from kiln.cluster_drivers.values import (
     Bootstrap,
@@ -26,7 +28,7 @@ from kiln.cluster_drivers.values import (
     StatusReport,
     join_token,
 )
-from kiln.clusters.exceptions import ClusterDriverError, Problem
+from kiln.clusters.exceptions import ClusterDriverDefect, ClusterDriverError, Problem
 from kiln.clusters.models import Node, OperationKind
 from kiln.clusters.spec import MachineSpec, Place
 from kiln.compute_drivers import validation
@@ -190,6 +192,29 @@ class Answers(ClusterFixture):
         if report is not None:
             self.assertIsInstance(report, StatusReport)
             json.dumps(dict(report.outputs or {}))
+
+    def test_each_answer_is_of_the_kind_that_the_contract_names(self) -> None:
+        opened = self.driver_class.open()
+        of = self.asked(opened)
+        asked: list[tuple[str, Mapping[str, Any]]] = [
+            ('update_cluster_status', of),
+            ('validate', {**of, 'plan': _CREATED}),
+            ('get_monitor', of),
+            ('get_scale_manager', of),
+        ]
+        if isinstance(opened, NodeClusterDriver):
+            group = samples.group(1)
+            asked += [(name, {**of, 'node': _NODE}) for name in ('bootstrap', 'is_ready', 'drain')]
+            asked.append(('compute_driver_for', {'cluster': of['cluster'], 'nodegroup': group}))
+        for name, arguments in asked:
+            call = functools.partial(getattr(opened, name), **arguments)
+            with deadline_scope(Deadline.after(self.look_s)):
+                try:
+                    call_driver(opened.name, name, call)
+                except ClusterDriverDefect as exc:
+                    self.fail(str(exc))
+                except KilnError:
+                    continue  # an error of the contract is an answer, too
 
     def test_the_removal_order_names_existing_nodes(self) -> None:
         opened = self.driver_class.open()

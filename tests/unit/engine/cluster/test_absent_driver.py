@@ -22,7 +22,8 @@ class Absent(unittest.TestCase):
         self.assertFalse(self.allowed(None))
 
     def test_resources_of_another_engine_wait_for_its_driver(self):
-        self.assertFalse(self.allowed(OperationKind.DELETE, driver_handle='stack-1'))
+        for handle in ('stack-1', ''):
+            self.assertFalse(self.allowed(OperationKind.DELETE, driver_handle=handle))
         force = {'force': True}
         self.assertTrue(self.allowed(OperationKind.DELETE, force, driver_handle='stack-1'))
 

@@ -266,6 +266,17 @@ class Forced(ForeignCase):
         self.assertEqual(['delete'] * 3, self.calls())
         self.assert_given_up()
 
+    def test_what_was_abandoned_is_not_confirmed_by_the_next_owner(self):
+        self.hooked(self.hook(Point.POST_DELETE, Answer.later('not now', 7.0)))
+        for _ in range(3):
+            self.later(ClusterDriverError('There is no such stack.'))
+        self.assertFalse(self.state(self.deletion).ended)
+        self.takeover()
+        self.turn()
+        self.clock.advance(8.0)
+        self.turn()
+        self.assert_given_up()
+
     def test_a_driver_that_never_answers_is_abandoned_at_the_deadline(self):
         self.work.run_round([])
         self.clock.advance(601)
@@ -337,10 +348,23 @@ class Settled(ForeignCase):
                 ended = self.store.operations.get(operation.id)
                 self.assertEqual('missing_capability', ended.cause.code)
 
-    def test_a_check_ends_whatever_its_result(self):
+    def test_a_check_of_a_driver_that_does_not_report_says_so(self):
         operation = self.submit(OperationKind.CHECK)
         self.later(None)
         self.assertIs(OperationState.SUCCEEDED, self.state(operation))
+        (event,) = self.store.events.after(0, kind='not-checked')
+        self.assertIn('nothing was checked', event.message)
+
+    def test_a_check_fails_where_the_engine_failed_or_is_unknown(self):
+        for progress, code in (
+            (Progress.FAILED, 'engine_failed'),
+            (Progress.UNKNOWN, 'engine_unknown'),
+        ):
+            with self.subTest(progress):
+                operation = self.submit(OperationKind.CHECK)
+                self.later(StatusReport(progress=progress))
+                ended = self.store.operations.get(operation.id)
+                self.assertEqual(('failed', code), (ended.state.value, ended.cause.code))
 
     def test_000_5_a_cluster_is_gone_when_its_driver_reports_so(self):
         operation = self.submit(OperationKind.DELETE)

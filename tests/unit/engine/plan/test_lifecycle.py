@@ -3,7 +3,6 @@
 import itertools
 import unittest
 
-from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Node, NodeState
 from kiln.clusters.spec import Place
 from kiln.engine.plan.lifecycle import (
@@ -109,15 +108,11 @@ class AfterFailure(unittest.TestCase):
                 self.assertGreaterEqual(verdict.again_s, error.retry_after or 1)
 
     def test_an_impossible_build_has_failed(self):
-        defect = ValueError('a defect of the driver')
-        for error in (InvalidBuildRequest('Wrong.'), ClusterDriverError('No value.'), defect):
+        defect = ValueError('a defect')
+        for error in (InvalidBuildRequest('Wrong.'), defect):
             with self.subTest(type(error).__name__):
                 verdict = self.after(ActionKind.BUILD, error)
                 self.assertEqual((NodeState.FAILED, None), (verdict.state, verdict.again_s))
-
-    def test_a_driver_that_has_to_wait_is_called_again(self):
-        verdict = self.after(ActionKind.BUILD, ClusterDriverError('Not yet.', retryable=True))
-        self.assertIs(NodeState.PLANNED, verdict.state)
 
     def test_a_machine_that_fails_or_vanishes_while_it_boots_has_failed(self):
         for error in (

@@ -1,0 +1,103 @@
+"""Clusters that an engine of a driver's own builds, from a file to the receipt."""
+
+import json
+
+from kiln.cli.exit_codes import ExitCode
+from tests.unit.cli.cluster.driver_shell import STACK, DriverShell
+
+
+class OwnEngine(DriverShell):
+    def setUp(self):
+        super().setUp()
+        self.install(STACK)
+        self.up()
+
+    def set_stack(self, state):
+        (self.folder / 'engine.json').write_text(
+            json.dumps({self.json('cluster', 'show', 'web')['id']: state} if state else {})
+        )
+
+    def test_a_settled_cluster_is_ready_and_counts_no_nodes(self):
+        (row,) = self.json('cluster', 'list')
+        self.assertEqual(('ready', None), (row['state'], row['ready']))
+        shown = self.json('cluster', 'show', 'web')
+        self.assertEqual(['ready'], [one['kind'] for one in shown['conditions']])
+        self.assertNotIn('0/3', self.ok('cluster', 'list'))
+
+    def test_why_names_who_maintains_it(self):
+        said = self.why()
+        self.assertIn('ready, built by the engine of stack_v1', said)
+        self.assertIn('its own engine maintains it', said)
+        self.assertNotIn('replaces', said)
+        self.assertIn('kiln cluster check web', said)
+
+    def test_a_check_succeeds_if_the_driver_reports_that_all_is_complete(self):
+        self.ok('cluster', 'check', 'web')
+
+    def test_a_check_of_a_failed_engine_fails_with_its_reason(self):
+        self.set_stack(None)
+        said = self.fails(ExitCode.UNFORESEEN, 'cluster', 'check', 'web')
+        self.assertIn('the stack is failed', said)
+        self.assertIn('failed', self.json('cluster', 'show', 'web')['state'])
+        self.assertIn('the stack is failed', self.why())
+
+    def test_a_check_of_an_engine_that_cannot_be_reached_fails(self):
+        self.set_stack('unknown')
+        said = self.fails(ExitCode.UNAVAILABLE, 'cluster', 'check', 'web')
+        self.assertIn('is unknown to its driver, stack_v1', said)
+
+    def test_a_check_of_an_engine_at_work_waits_for_its_end(self):
+        self.set_stack('in_progress')
+        said = self.fails(ExitCode.UNAVAILABLE, 'cluster', 'check', 'web', '--timeout', '20')
+        self.assertIn('the stack is in_progress', said)
+
+    def test_the_receipt_names_what_the_driver_confirmed(self):
+        self.ok('cluster', 'delete', 'web', '--yes')
+        said = self.ok('cluster', 'receipt', 'web')
+        self.assertIn('handle stack of web of stack_v1: its driver reported', said)
+        self.assertIn('1 confirmed gone, 0 abandoned', said)
+        (gone,) = self.json('cluster', 'receipt', 'web')['gone']
+        self.assertEqual('driver', gone['confirmed_by'])
+
+
+class WithoutHandle(DriverShell):
+    def setUp(self):
+        super().setUp()
+        self.install(STACK.replace(', driver_handle=handle', ''))
+        self.up()
+
+    def test_a_driver_that_returns_no_handle_is_first_class_too(self):
+        (row,) = self.json('cluster', 'list')
+        self.assertEqual(('ready', None), (row['state'], row['ready']))
+        cluster_id = row['id']
+        self.ok('cluster', 'delete', 'web', '--yes')
+        said = self.ok('cluster', 'receipt', 'web')
+        self.assertIn(f'cluster {cluster_id} of stack_v1: its driver reported', said)
+
+
+class WrongAnswers(DriverShell):
+    def test_an_answer_that_the_contract_does_not_allow_is_refused_by_name(self):
+        self.install(
+            STACK,
+            """
+            def create_cluster(self, context, cluster, cluster_create_timeout):
+                return StatusReport(driver_state={'at': {1, 2}})
+            """,
+        )
+        said = self.fails(ExitCode.UNFORESEEN, 'up', str(self.path))
+        self.assertIn(
+            'Cluster driver stack_v1 returned a wrong answer from create_cluster: its '
+            'driver_state.at is of type set, which JSON does not have. This is a mistake',
+            said,
+        )
+
+    def test_a_wrong_progress_report_is_shown_while_the_engine_is_polled(self):
+        self.install(
+            STACK,
+            """
+            def update_cluster_status(self, context, cluster):
+                return 'complete'
+            """,
+        )
+        said = self.fails(ExitCode.UNAVAILABLE, 'up', str(self.path), '--timeout', '30')
+        self.assertIn('stack_v1 returned a wrong answer from update_cluster_status', said)
