@@ -57,7 +57,7 @@ def noting(context: Context) -> tuple[Context, NotedSecrets]:
 def masked(value: Any, noted: NotedSecrets, name: str = '') -> Any:
     """Return plain data with all secrets and credentials masked."""
     if isinstance(value, dict):
-        return {key: masked(inner, noted, key) for key, inner in value.items()}
+        return {noted.masked(key): masked(inner, noted, key) for key, inner in value.items()}
     if isinstance(value, list):
         return [masked(inner, noted, name) for inner in value]
     if value is None or isinstance(value, bool):
@@ -65,7 +65,10 @@ def masked(value: Any, noted: NotedSecrets, name: str = '') -> Any:
     last = name.rpartition('.')[2]
     if (found := _CREDENTIAL.search(last)) and found.end() == len(last):
         return _MASK
-    return noted.masked(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return noted.masked(value)
+    # A secret of digits alone can be reported as a number.
+    return value if noted.masked(str(value)) == str(value) else _MASK
 
 
 class Outputs:

@@ -3,7 +3,7 @@
 import json
 
 from kiln.cli.exit_codes import ExitCode
-from tests.unit.cli.cluster.foreign import ForeignShell
+from tests.unit.cli.cluster.machines_shell import MachinesShell
 
 #: Writes what each call can use to a file.
 SEEN = """
@@ -103,7 +103,7 @@ parameters: {{colour: {colour}}}
 """
 
 
-class Contexts(ForeignShell):
+class Contexts(MachinesShell):
     def see(self, driver):
         self.code('seen_v1', SEEN.format(folder=self.folder) + driver)
         self.keep('cloud', 'user:pass')
@@ -194,7 +194,7 @@ class Contexts(ForeignShell):
         self.assertIn('0 of 1 nodes are made with an older spec', self.ok('cluster', 'events'))
 
 
-class Credentials(ForeignShell):
+class Credentials(MachinesShell):
     def test_credentials_that_do_not_exist_are_refused_with_their_line(self):
         page = self.page('credentials: cloud\n', coe='nodes')
         error = self.fails(ExitCode.USAGE, 'up', page)

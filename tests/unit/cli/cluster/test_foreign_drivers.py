@@ -5,7 +5,7 @@ import shlex
 import shutil
 
 from kiln.cli.exit_codes import ExitCode
-from tests.unit.cli.cluster.foreign import ForeignShell
+from tests.unit.cli.cluster.machines_shell import MachinesShell
 
 JOINING = """\
 user_data: join.sh
@@ -16,7 +16,7 @@ join --node {{ node.name }} --token {{ node.join_token }}
 """
 
 
-class JoinTokens(ForeignShell):
+class JoinTokens(MachinesShell):
     def setUp(self):
         super().setUp()
         self.driver('join_v1', JOINING, **{'join.sh': JOIN})
@@ -61,7 +61,7 @@ VALUE = "correct 'horse' $battery"
 NAMED = 'parameters: {admin_password: web-admin}\n'
 
 
-class Secrets(ForeignShell):
+class Secrets(MachinesShell):
     def setUp(self):
         super().setUp()
         self.driver('guarded_v1', GUARDED, **{'start.sh': START})
@@ -140,7 +140,7 @@ outputs:
 """
 
 
-class Outputs(ForeignShell):
+class Outputs(MachinesShell):
     def setUp(self):
         super().setUp()
         self.driver('shown_v1', OUTPUTS, **{'start.sh': '#!/bin/sh\nserve {{ port }}\n'})
@@ -229,7 +229,7 @@ class Engine(Common, ClusterDriver):
 """
 
 
-class ReportedOutputs(ForeignShell):
+class ReportedOutputs(MachinesShell):
     """Outputs that the code of a driver reports, with nodes and with an engine of its own."""
 
     def reported(self, base, function):
@@ -310,7 +310,7 @@ class Driver(NodeClusterDriver):
 """
 
 
-class Errors(ForeignShell):
+class Errors(MachinesShell):
     def failing(self, bootstrap):
         self.code('failing_v1', FAILING.format(bootstrap=bootstrap))
         return self.page(coe='failing')

@@ -42,7 +42,7 @@ nodegroups:
 """
 
 
-class ForeignShell(Shell):
+class MachinesShell(Shell):
     """Has ``driver`` to write a foreign driver, and ``given`` for the data of machines."""
 
     machines = 2
