@@ -87,7 +87,7 @@ class WrongAnswers(DriverShell):
         said = self.fails(ExitCode.UNFORESEEN, 'up', str(self.path))
         self.assertIn(
             'Cluster driver stack_v1 returned a wrong answer from create_cluster: its '
-            'driver_state.at is of type set, which JSON does not have. This is a mistake',
+            'driver_state.at is of type set, which JSON does not have.',
             said,
         )
 
