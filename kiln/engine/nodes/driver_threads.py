@@ -6,22 +6,28 @@ import collections
 import concurrent.futures
 import functools
 import threading
+import time
 from collections.abc import Callable
 
 #: Threads of a conductor, and of one cluster; they are started when they are needed.
 MOST = 64
 #: Calls of the driver of one cluster that are under way at once.
 CALLS_AT_ONCE = 8
+#: Seconds after which a thread is passed on: quick calls need not wait for a turn each.
+TURN_S = 0.02
 
 
 class LimitedThreads:
     """Runs functions on shared threads, a limited number at once; the others follow in order."""
 
     def __init__(
-        self, run: Callable[[Callable[[], None]], object], most: int = CALLS_AT_ONCE
+        self,
+        run: Callable[[Callable[[], None]], object],
+        most: int = CALLS_AT_ONCE,
+        turn_s: float = TURN_S,
     ) -> None:
         self._run_shared = run
-        self._most = most
+        self._most, self._turn_s = most, turn_s
         self._lock = threading.Lock()
         self._waiting: collections.deque[Callable[[], None]] = collections.deque()
         self._running = 0
@@ -36,14 +42,18 @@ class LimitedThreads:
         self._run_shared(functools.partial(self._work, function))
 
     def _work(self, function: Callable[[], None]) -> None:
-        function()
-        with self._lock:
-            if not self._waiting:
-                self._running -= 1
-                return
-            following = self._waiting.popleft()
+        until = time.monotonic() + self._turn_s
+        while True:
+            function()
+            with self._lock:
+                if not self._waiting:
+                    self._running -= 1
+                    return
+                function = self._waiting.popleft()
+            if time.monotonic() >= until:
+                break
         # Behind the calls of other clusters, so that each has its turn.
-        self._run_shared(functools.partial(self._work, following))
+        self._run_shared(functools.partial(self._work, function))
 
 
 class DriverThreads:

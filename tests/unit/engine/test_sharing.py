@@ -4,13 +4,14 @@ import dataclasses
 
 from kiln.clusters.exceptions import ClusterDriverUnknown, LeaseLost
 from kiln.clusters.models import NodeState, OperationKind, OperationState, Step
+from kiln.compute.facade import Compute
+from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.node_worker import NodeWorker
 from kiln.engine.conductor import Conductor
-from kiln.engine.context import Backends
 from kiln.engine.work_sources.base import WorkSource
 from tests.unit.db.case import take_over
-from tests.unit.engine.site import PIN, SETTINGS, OneDriver, Site, group
+from tests.unit.engine.site import PIN, SETTINGS, STACK, OneDriver, Site, group
 
 
 class Told(WorkSource):
@@ -167,42 +168,44 @@ class ManyAtOnce(Site):
         self.assertLess(self.clock.monotonic() - began, 3 * self.settings.quiesce_s)
 
 
-class Sleepy(Backends):
-    """Sleeps whenever a backend is requested, as it is for each machine."""
-
-    sleep = staticmethod(lambda: None)
-
-    def get(self, name):
-        self.sleep()
-        return super().get(name)
-
-
 class Launching(Site):
     """A process can be stopped between the commit and the last of many actions."""
 
     def setUp(self):
+        #: Called when a build is started, after the commit.
+        self.sleep = lambda: None
         super().setUp()
         self.conductor.close()
         self.cluster, _ = self.create(group(4))
         self.lease = self.store.leases.claim(self.cluster.id, 'me', 60)
-        self.backends = Sleepy(self.open_backend, default='noop', clock=self.clock)
-        self.addCleanup(self.backends.close)
-        parts = dataclasses.replace(self.parts, backends=self.backends)
-        self.held = HeldLease(parts, self.lease)
+        self.held = HeldLease(self.parts, self.lease)
         self.results = []
-        self.work = NodeWorker(parts, self.held, self.driver, self.results.append)
+        self.work = NodeWorker(self.parts, self.held, self.driver, self.results.append)
+
+    def open_backend(self, name):
+        site = self
+
+        class Sleepy(Compute):
+            def build(self, *args, **more):
+                site.sleep()
+                return super().build(*args, **more)
+
+        return Sleepy(NoopDriver(cloud=self.cloud), settings=STACK)
+
+    def build_all(self):
+        """Run rounds until the builds of all nodes are started."""
         self.work.run_round([])
-        # The driver's answers, after which all machines are requested in one round.
         self.until(lambda: len(self.results) == 4)
+        self.work.run_round(self.results)
 
     def test_a_process_that_slept_and_was_overtaken_starts_nothing_more(self):
         def sleep():
             take_over(self.store, self.cluster.id, 'another', 60)
             self.held.sure_until = 0.0
 
-        self.backends.sleep = sleep
+        self.sleep = sleep
         with self.assertRaises(LeaseLost):
-            self.work.run_round(self.results)
+            self.build_all()
         # What had been started by then can arrive, and is found by its key.
         self.until(self.machines)
         self.clock.sleep(0.1)
@@ -210,8 +213,8 @@ class Launching(Site):
         self.assertEqual({NodeState.BUILDING: 4}, self.states(self.cluster))
 
     def test_a_process_that_slept_and_was_not_overtaken_continues(self):
-        self.backends.sleep = lambda: setattr(self.held, 'sure_until', 0.0)
-        self.work.run_round(self.results)
+        self.sleep = lambda: setattr(self.held, 'sure_until', 0.0)
+        self.build_all()
         self.until(lambda: len(self.machines()) == 4)
         renewed = self.store.leases.get(self.cluster.id)
         self.assertEqual(self.lease.epoch, renewed.epoch)

@@ -9,7 +9,7 @@ from kiln.engine.nodes.driver_threads import DriverThreads, LimitedThreads
 class Limited(unittest.TestCase):
     def setUp(self):
         self.shared, self.done = [], []
-        self.threads = LimitedThreads(self.shared.append, most=2)
+        self.threads = LimitedThreads(self.shared.append, most=2, turn_s=0.0)
 
     def add(self, *names):
         for name in names:
@@ -25,6 +25,12 @@ class Limited(unittest.TestCase):
         while self.shared:
             self.shared.pop(0)()
         self.assertEqual(['a', 'b', 'other', 'c'], self.done)
+
+    def test_quick_calls_share_a_turn(self):
+        self.threads = LimitedThreads(self.shared.append, most=1, turn_s=60.0)
+        self.add(*'abc')
+        self.shared.pop()()
+        self.assertEqual((['a', 'b', 'c'], []), (self.done, self.shared))
 
     def test_after_the_last_one_there_is_room_again(self):
         self.add('a')
