@@ -11,15 +11,13 @@ from types import MappingProxyType
 from typing import Any
 
 from kiln.clock import Clock
-from kiln.cluster_drivers.base import ClusterDriver
-from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.selection.request import Image, Wish
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_file.merging import combined
 from kiln.cluster_service import requests
-from kiln.cluster_service.choosing import chosen
+from kiln.cluster_service.choosing import chosen, removals
 from kiln.cluster_service.drivers import SiteDrivers
-from kiln.cluster_service.proposals import Proposal
+from kiln.cluster_service.proposals import Proposal, changes_spec
 from kiln.clusters.exceptions import ClusterError, ClusterNotFound, InvalidCluster, Problem
 from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationKind
 from kiln.clusters.spec import (
@@ -32,7 +30,9 @@ from kiln.clusters.spec import (
 )
 from kiln.db.store import Store
 from kiln.engine.nodes.join_key import known_key
+from kiln.engine.nodes.scale_choice import ScaleChoice, has_scale_manager
 from kiln.engine.plan.changes import ClusterPlan, Shared
+from kiln.engine.plan.choice import all_held, questions
 from kiln.engine.plan.desired import Desired, Zones
 from kiln.engine.plan.diff import resize
 
@@ -92,13 +92,13 @@ class Planning:
         named = {node.id: ASKED_FOR for node in removed}
         members = [node for node in nodes if node.group == group.name]
         found = resize(wanted, members, count, named)
-        if (scale := self._scale_manager(there, nodes)) is not None:
-            found = chosen(scale, group, members, found, named)
-        spec = _with_groups(there.spec, [dataclasses.replace(group, shape=found.shape)])
+        group = dataclasses.replace(group, shape=found.shape)
+        after = dataclasses.replace(there, spec=_with_groups(there.spec, [group]))
+        if (scale := self._scale_choice(after, nodes)) is not None:
+            found = chosen(scale, group, members, found, named, forced=request.force)
         return self._changed(
-            there, dataclasses.replace(there, spec=spec), OperationKind.RESIZE,
-            doomed=found.victims, args={'group': group.name},
-        )  # fmt: skip
+            there, after, OperationKind.RESIZE, doomed=found.victims, args={'group': group.name}
+        )
 
     @propose.register
     def _(self, request: requests.Upgrade) -> Proposal:
@@ -241,7 +241,7 @@ class Planning:
         # A deletion does not need the driver, which can be missing.
         if kind is OperationKind.DELETE or self._drivers.plans_nodes(cluster.pin):
             desired = self._desired(cluster, driven=kind is not OperationKind.DELETE)
-            plan, holds = desired.plan(operation, nodes, self._clock.time(), doomed=doomed)
+            plan, holds, args = self._planned(desired, operation, cluster, nodes, doomed)
         else:
             shared = Shared.ADD if before is None else Shared.KEEP
             plan = ClusterPlan(cluster=cluster.name, shared=shared, groups=())
@@ -254,6 +254,26 @@ class Planning:
             kind=kind, cluster=cluster, before=before, plan=plan, doomed=doomed, args=args,
             notices=(*notices, *holds),
         )  # fmt: skip
+
+    def _planned(
+        self,
+        desired: Desired,
+        operation: Operation,
+        cluster: Cluster,
+        nodes: Sequence[Node],
+        doomed: Mapping[str, str],
+    ) -> tuple[ClusterPlan, list[str], Mapping[str, Any]]:
+        """Return a plan, its holds, and the arguments with the nodes that the driver chose."""
+        now, args = self._clock.time(), operation.args
+        scale = self._scale_choice(cluster, nodes) if changes_spec(operation.kind) else None
+        if scale is not None:
+            held, _ = desired.plan(operation, nodes, now, doomed=doomed, choice=all_held())
+            asked = [one for group in held.groups for one in questions(group)]
+            if removed := removals(scale, cluster.spec, asked):
+                args = {**args, 'remove': removed}
+        operation = dataclasses.replace(operation, args=args)
+        plan, holds = desired.plan(operation, nodes, now, doomed=doomed)
+        return plan, holds, args
 
     def _desired(self, cluster: Cluster, *, driven: bool = True) -> Desired:
         templates = self._drivers.changed_templates(cluster.pin) if driven else ''
@@ -275,16 +295,14 @@ class Planning:
         nodes = self._store.nodes.of(cluster.id)
         return cluster, tuple(node for node in nodes if node.state is not NodeState.GONE)
 
-    def _scale_manager(self, there: Cluster, nodes: tuple[Node, ...]) -> ScaleManager | None:
-        """Return the driver's scale manager; None if only the group's rules choose nodes."""
-        driver = self._drivers.open(there.pin)
-        if type(driver).get_scale_manager is ClusterDriver.get_scale_manager:
+    def _scale_choice(self, cluster: Cluster, nodes: Sequence[Node]) -> ScaleChoice | None:
+        """Return the driver's choice; None if only the group's rules choose nodes."""
+        driver = self._drivers.open(cluster.pin)
+        if not nodes or not has_scale_manager(driver):
             return None
-        context = Context(
-            nodes=nodes,
-            join_key=lambda: known_key(self._store, there.id),
-        )
-        return driver.get_scale_manager(context, there)
+        there = tuple(node for node in nodes if node.state is not NodeState.GONE)
+        context = Context(nodes=there, join_key=lambda: known_key(self._store, cluster.id))
+        return ScaleChoice(driver, context, cluster)
 
     def _image(self, spec: ClusterSpec) -> Image | None:
         """Return the image that shows the cluster's operating system: its own, or a group's."""

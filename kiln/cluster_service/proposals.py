@@ -26,6 +26,11 @@ _DOING = frozenset(
 )
 
 
+def changes_spec(kind: OperationKind) -> bool:
+    """Return whether operations of a kind change the desired state of a cluster."""
+    return kind not in _DOING
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Proposal:
     """An operation that is not submitted, and what it would do.
@@ -56,7 +61,7 @@ class Proposal:
     @property
     def changes_spec(self) -> bool:
         """True if the desired state of the cluster changes."""
-        return self.kind not in _DOING
+        return changes_spec(self.kind)
 
     @property
     def empty(self) -> bool:

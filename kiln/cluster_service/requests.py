@@ -33,6 +33,8 @@ class Resize(Request):
     #: None reduces the count by the number of removed nodes.
     count: int | None = None
     remove: tuple[str, ...] = ()
+    #: Remove the named nodes even if the cluster's driver does not let them go.
+    force: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

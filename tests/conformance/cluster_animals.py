@@ -112,6 +112,16 @@ class Stranger(DefaultScaleManager):
         return [dataclasses.replace(node, id='stranger') for node in nodes]
 
 
+class Restless(Right):
+    def get_scale_manager(self, context, cluster):
+        return Twice(context, cluster)
+
+
+class Twice(DefaultScaleManager):
+    def replacement_order(self, nodegroup, nodes):
+        return [*nodes, *nodes]
+
+
 class Mute(Right):
     verbs = {'shout': Verb(run=print, help='')}  # noqa: RUF012
 

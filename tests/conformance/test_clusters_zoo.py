@@ -23,6 +23,7 @@ ZOO = {
     animals.Careless: ['an_unknown_parameter*'],
     animals.Opaque: ['the_status_report*'],
     animals.Ruthless: ['the_removal_order*'],
+    animals.Restless: ['the_replacement_order*'],
     animals.Mute: ['its_verbs*'],
 }
 

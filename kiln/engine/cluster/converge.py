@@ -8,6 +8,7 @@ from kiln.clusters.models import Node, OperationKind, OperationState
 from kiln.clusters.spec import Place
 from kiln.engine.cluster.operation import NodeOperation
 from kiln.engine.cluster.reasons import why_undone
+from kiln.engine.cluster.release import Release
 from kiln.engine.health.machine_check import MachineCheck
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
 from kiln.engine.nodes.node_table import Member
@@ -28,6 +29,11 @@ class Converge(NodeOperation):
         steps = state.parts.store.journal.of(operation.id) if undoing else ()
         #: Why the operation is rolled back, if it is.
         self._undone = next((step.cause for step in steps if step.kind == ROLLBACK), None)
+        self._release = Release(state)
+
+    @property
+    def busy(self) -> bool:
+        return self._release.busy
 
     def step(self) -> bool:
         self._machines.poll_when_due()
@@ -37,7 +43,8 @@ class Converge(NodeOperation):
 
     def finish(self) -> None:
         if not self._nodes.at_rest or self._nodes.replan:
-            self._wait()
+            if not self._release.busy:
+                self._wait()
         elif self._state.hooks.may_end():
             self._arrive()
 
@@ -55,10 +62,12 @@ class Converge(NodeOperation):
 
     def _plan(self) -> None:
         """Decide which nodes are to be built and which removed, as far as possible now."""
+        choice, current = self._release.take_answer()
         found = self._state.desired.next(
             self._tx.under_way, self._nodes.nodes(), self._tx.now,
-            renew=self._undone is not None, setbacks=self._nodes.setbacks,
+            renew=self._undone is not None, setbacks=self._nodes.setbacks, choice=choice,
         )  # fmt: skip
+        self._release.ask(found.questions)
         for group, changes in found.rounds:
             for add in changes.adds:
                 self._add(group, add.place)
@@ -66,7 +75,12 @@ class Converge(NodeOperation):
                 member = self._nodes.get(remove.node.id)
                 if member is not None:
                     self._remove(member, remove.reason)
-        self._holds, self._nodes.replan = found.holds, found.more
+                    self._release.progressed()
+        if current or not found.questions:
+            self._holds = found.holds
+        elif self._release.holds:
+            self._holds = self._release.holds
+        self._nodes.replan = found.more
         self._state.hooks.control_plane()
 
     def _add(self, group: str, place: Place) -> None:

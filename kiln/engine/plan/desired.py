@@ -12,6 +12,7 @@ from kiln.cluster_drivers.values import Context
 from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationKind
 from kiln.clusters.spec import Effective, MachineSpec, NodeGroupSpec, Place, ZoneRule
 from kiln.engine.plan.changes import ClusterPlan, DesiredGroup, GroupPlan
+from kiln.engine.plan.choice import Choice, Question, questions
 from kiln.engine.plan.diff import CONTROL, plan_cluster
 from kiln.engine.plan.repair import Setback, remediate
 from kiln.engine.plan.rollout import GroupRound, next_round
@@ -35,6 +36,8 @@ class ClusterRound:
     holds: tuple[str, ...]
     #: True if there is a rest.
     more: bool
+    #: What the driver's scale manager is asked before more nodes go.
+    questions: tuple[Question, ...] = ()
 
 
 class Desired:
@@ -126,24 +129,32 @@ class Desired:
         *,
         renew: bool = False,
         setbacks: Mapping[str, Setback] = _NO_SETBACKS,
+        choice: Choice | None = None,
     ) -> ClusterRound:
         """Return what to begin now; nothing without a rest means that all is as desired."""
         # Nodes that are removed need no zone, nor a backend that reports one.
         if operation.kind is not OperationKind.DELETE and (unknown := self._unknown_zones()):
             hold = f'the zones for {", ".join(unknown)} are not known yet'
             return ClusterRound(rounds=(), holds=(hold,), more=True)
-        plan, holds = self.plan(operation, nodes, now, renew=renew, setbacks=setbacks)
+        plan, holds = self.plan(
+            operation, nodes, now, renew=renew, setbacks=setbacks, choice=choice
+        )
         rounds = []
+        asked: list[Question] = []
         more = bool(holds)
         for group in plan.groups:
             begun = next_round(group)
             rounds.append((group.group, begun))
             holds += begun.holds
+            if begun.asks:
+                asked += questions(group, shown(operation))
             more = more or bool(begun.holds or group.replaces)
             if self._control_first and not _open(group, nodes):
                 more = True
                 break
-        return ClusterRound(rounds=tuple(rounds), holds=tuple(holds), more=more)
+        return ClusterRound(
+            rounds=tuple(rounds), holds=tuple(holds), more=more, questions=tuple(asked)
+        )
 
     def desired_group(self, group: NodeGroupSpec) -> DesiredGroup:
         """Return a group in its desired state, with all defaults filled in."""
@@ -172,6 +183,7 @@ class Desired:
         doomed: Mapping[str, str] = _NOBODY,
         renew: bool = False,
         setbacks: Mapping[str, Setback] = _NO_SETBACKS,
+        choice: Choice | None = None,
     ) -> tuple[ClusterPlan, list[str]]:
         """Return all changes, and why some of them have to wait.
 
@@ -181,6 +193,7 @@ class Desired:
 
         :param renew: replace nodes that were built from another spec, for any operation.
         :param setbacks: by group, the failures in a row.
+        :param choice: the driver's choice of nodes; by default the one that the operation has.
         """
         renew = renew or operation.kind in _RENEWING
         name, last = self._cluster.name, self._cluster.former
@@ -200,9 +213,14 @@ class Desired:
         renewed = [one.group.name for one in groups] if renew else ()
         plan = plan_cluster(
             name, groups, nodes, exists=True, former=former, victims=victims, replace=replace,
-            upgrade=renewed,
+            upgrade=renewed, choice=choice or Choice(shown=shown(operation)),
         )  # fmt: skip
         return plan, holds
+
+
+def shown(operation: Operation) -> tuple[str, ...]:
+    """Return the ids of the nodes to remove that were chosen when the plan was shown."""
+    return tuple(operation.args.get('remove', ()))
 
 
 def _of(nodes: Iterable[Node], group: str) -> list[Node]:

@@ -11,12 +11,13 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.clock import Deadline, deadline_scope
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.monitor import Gauge
+from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import (
     Bootstrap,
     Drained,
@@ -193,11 +194,17 @@ class Answers(ClusterFixture):
             json.dumps(dict(report.outputs))
 
     def test_the_removal_order_names_existing_nodes(self) -> None:
+        self._existing(lambda scale, nodes: scale.order(samples.group(1), nodes))
+
+    def test_the_replacement_order_names_existing_nodes(self) -> None:
+        self._existing(lambda scale, nodes: scale.replacement_order(samples.group(3), nodes))
+
+    def _existing(self, ask: Callable[[ScaleManager, Sequence[Node]], Sequence[Node]]) -> None:
         opened = self.driver_class.open()
         of = self.asked(opened)
         nodes = of['context'].nodes
         with deadline_scope(Deadline.after(self.look_s)):
-            order = list(opened.get_scale_manager(**of).order(samples.group(1), nodes))
+            order = list(ask(opened.get_scale_manager(**of), nodes))
         self.assertEqual(len(order), len({node.id for node in order}), 'a node is named twice')
         self.assertLessEqual({node.id for node in order}, {node.id for node in nodes})
 
