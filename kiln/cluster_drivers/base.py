@@ -268,12 +268,16 @@ class ClusterDriver(abc.ABC):
         return None
 
     def rotate_credential(self, context: Context, cluster: Cluster) -> StatusReport | None:
-        """Start to give the cluster new credentials for the cloud."""
+        """Start to give the cluster new credentials for the cloud.
+
+        While the report is IN_PROGRESS, :meth:`update_cluster_status` is polled. A driver of
+        nodes can return None once it is done.
+        """
         self.require(Cap.ROTATE_CREDENTIAL)
         return None
 
     def rotate_ca_certificate(self, context: Context, cluster: Cluster) -> StatusReport | None:
-        """Start to give the cluster a new certificate authority."""
+        """Start to give the cluster a new certificate authority; as for credentials."""
         self.require(Cap.ROTATE_CA_CERTIFICATE)
         return None
 

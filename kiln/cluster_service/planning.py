@@ -160,6 +160,12 @@ class Planning:
         return self._in_place(request.cluster, request.nodes, OperationKind.REBUILD, {})
 
     @propose.register
+    def _(self, request: requests.Rotate) -> Proposal:
+        there, nodes = self._there(request.cluster)
+        args = {'what': request.what.value}
+        return self._proposal(there, there, nodes, OperationKind.ROTATE, args=args)
+
+    @propose.register
     def _(self, request: requests.Check) -> Proposal:
         there, nodes = self._there(request.cluster)
         return self._proposal(there, there, nodes, OperationKind.CHECK)

@@ -60,10 +60,12 @@ class Preflight:
         driver = self._drivers.open(proposal.cluster.pin)
         names = {node.backend for node in proposal.touched}
         able = [self._backends.get(name).capabilities() for name in sorted(names)]
-        if (refused := refusal(proposal.kind, driver, able)) is not None:
+        if (refused := refusal(proposal.kind, driver, able, proposal.args)) is not None:
             raise refused
         context = Context(nodes=proposal.nodes)
-        problems = list(driver.validate(context, proposal.cluster, proposal.change()))
+        problems = list(
+            driver.validate(context=context, cluster=proposal.cluster, plan=proposal.change())
+        )
         places: list[tuple[_Question, str]] = []
         for plan in proposal.plan.groups:
             if plan.adds or plan.replaces:

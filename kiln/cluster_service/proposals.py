@@ -20,6 +20,7 @@ _DOING = frozenset(
         OperationKind.REBUILD,
         OperationKind.REBOOT,
         OperationKind.ADOPT,
+        OperationKind.ROTATE,
         OperationKind.CHECK,
         OperationKind.DELETE,
     }
@@ -85,6 +86,8 @@ class Proposal:
             touched.setdefault(node.group, []).append(node)
         for group, nodes in touched.items():
             yield f'{group}: !{len(nodes)} ({self.kind.value}): {named(nodes)}'
+        if self.kind is OperationKind.ROTATE:
+            yield f'{name}: ! rotate the {str(self.args["what"]).replace("_", " ")}'
         yield from self.plan.lines()
         if self.empty:
             yield f'{name}: nothing to do'

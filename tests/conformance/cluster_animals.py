@@ -122,6 +122,11 @@ class Twice(DefaultScaleManager):
         return [*nodes, *nodes]
 
 
+class Dizzy(Right):
+    def rotate_ca_certificate(self, context, cluster):
+        return True
+
+
 class Mute(Right):
     verbs = {'shout': Verb(run=print, help='')}  # noqa: RUF012
 

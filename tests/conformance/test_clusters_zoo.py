@@ -24,6 +24,7 @@ ZOO = {
     animals.Opaque: ['the_status_report*'],
     animals.Ruthless: ['the_removal_order*'],
     animals.Restless: ['the_replacement_order*'],
+    animals.Dizzy: ['a_rotation*'],
     animals.Mute: ['its_verbs*'],
 }
 

@@ -35,7 +35,7 @@ class Adopt(Converge):
 
     @property
     def busy(self) -> bool:
-        return self._reading
+        return self._reading or super().busy
 
     def step(self) -> bool:
         if any(node.compute_id == self._compute_id for node in self._nodes.nodes()):

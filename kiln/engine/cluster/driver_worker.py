@@ -9,24 +9,26 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver
-from kiln.cluster_drivers.discovery.contract import driver_errors
-from kiln.cluster_drivers.values import Context, Progress, StatusReport
+from kiln.cluster_drivers.values import Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError, MissingCapability
 from kiln.clusters.models import (
     Cause,
-    Cluster,
-    Operation,
     OperationKind,
     OperationState,
-    Step,
     StepState,
 )
-from kiln.clusters.spec import ClusterTemplate, Strategy
 from kiln.engine.cluster.delete import TRIES
+from kiln.engine.cluster.driver_calls import (
+    CALL,
+    DriverCall,
+    call_step,
+    first_call,
+    run_call,
+    was_called,
+)
 from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.reasons import why_late
 from kiln.engine.cluster.worker import Worker
@@ -38,16 +40,12 @@ from kiln.engine.plan.reset_rounds import refusal
 
 #: Seconds between two polls for progress.
 POLL_S = 5.0
-#: The kind of the step that records the call of the driver.
-_CALL = 'ask'
 #: In the result of that step: there is nothing left to poll for.
 _COMPLETE = 'complete'
 
 _SILENT = 'It gives no reason.'
 #: Operations on single nodes, which a driver with its own engine does not report.
 _UNKNOWN = frozenset({OperationKind.REPLACE, OperationKind.ADOPT})
-
-DriverCall = Callable[[Context, Cluster], StatusReport | None]
 
 
 class DriverWorker(Worker):
@@ -77,14 +75,9 @@ class DriverWorker(Worker):
         found = store.operations.open(tx.cluster.id)
         fresh = found[0] if found else None
         if fresh is not None and (tx.operation is None or fresh.id != tx.operation.id):
-            calls = [
-                step
-                for step in store.journal.of(fresh.id)
-                if step.kind == _CALL and step.state is StepState.DONE
-            ]
-            self._complete = any(step.result.get(_COMPLETE) for step in calls)
-            # A call that failed is repeated if the operation is retried.
-            self._called = any(step.started_at > fresh.retried_at for step in calls)
+            steps = store.journal.of(fresh.id)
+            self._complete = any(step.result.get(_COMPLETE) for step in steps if step.kind == CALL)
+            self._called = was_called(fresh, steps)
             self._tries, self._not_before = 0, 0.0
         tx.load(cluster, fresh)
         self._hooks.reload()
@@ -93,7 +86,7 @@ class DriverWorker(Worker):
 
     def _refusal(self) -> Cause | None:
         kind = self._tx.under_way.kind
-        refused = refusal(kind, self._driver, ())
+        refused = refusal(kind, self._driver, (), self._tx.under_way.args)
         if refused is None and kind in _UNKNOWN:
             refused = MissingCapability(
                 f'Cluster driver {self._driver.name} has an engine of its own, which does '
@@ -113,15 +106,18 @@ class DriverWorker(Worker):
         if self._called or self._tx.under_way.kind is OperationKind.CHECK:
             return self._driver.update_cluster_status
         self._settle(StepState.INTENT)
-        return _first_call(self._driver, self._tx.under_way, self._tx.now)
+        return first_call(self._driver, self._tx.under_way, self._tx.now)
 
     def _launch(self, method: DriverCall) -> None:
-        operation, cluster, context = self._tx.under_way, self._tx.cluster, self._state.context()
-
-        def call() -> StatusReport | None:
-            with driver_errors(self._driver.name, operation.kind.value):
-                return method(context, cluster)
-
+        operation = self._tx.under_way
+        call = functools.partial(
+            run_call,
+            self._driver,
+            operation,
+            method,
+            context=self._state.context(),
+            cluster=self._tx.cluster,
+        )
         self._state.call(call, functools.partial(self._take_report, operation.id))
 
     def _arrive(self) -> None:
@@ -234,57 +230,5 @@ class DriverWorker(Worker):
 
     def _settle(self, state: StepState, cause: Cause | None = None) -> None:
         """Write the result of calling the driver."""
-        operation, now = self._tx.under_way, self._tx.now
-        self._tx.journal(
-            Step(
-                id=f'{operation.id}.{_CALL}',
-                operation_id=operation.id,
-                cluster_id=operation.cluster_id,
-                kind=_CALL,
-                state=state,
-                started_at=now,
-                ended_at=None if state is StepState.INTENT else now,
-                result={_COMPLETE: True} if self._complete else {},
-                cause=cause,
-            )
-        )
-
-
-def _first_call(driver: ClusterDriver, operation: Operation, now: float) -> DriverCall:
-    """Return the driver call that starts an operation."""
-    kind, args = operation.kind, operation.args
-    if kind is OperationKind.CREATE:
-        timeout_s = max(0.0, operation.deadline_at - now)
-        return lambda context, cluster: driver.create_cluster(context, cluster, timeout_s)
-    if kind is OperationKind.UPDATE:
-        return lambda context, cluster: driver.update_cluster(
-            context, cluster, scale_manager=driver.get_scale_manager(context, cluster)
-        )
-    if kind is OperationKind.DELETE:
-        return driver.delete_cluster
-    if kind is OperationKind.RESIZE:
-        return lambda context, cluster: driver.resize_cluster(
-            context,
-            cluster,
-            nodegroup=context.group(cluster, args['group']),
-            node_count=context.group(cluster, args['group']).shape.count,
-        )
-    if kind is OperationKind.UPGRADE:
-        return functools.partial(_upgrade, driver)
-    if kind is OperationKind.REBUILD:
-        return driver.rebuild_cluster
-    if kind is OperationKind.REBOOT:
-        return functools.partial(driver.reboot_cluster, hard=bool(args.get('hard')))
-    assert kind is OperationKind.ROTATE
-    return driver.rotate_credential
-
-
-def _upgrade(driver: ClusterDriver, context: Context, cluster: Cluster) -> StatusReport | None:
-    spec = cluster.spec
-    template = ClusterTemplate(
-        name=spec.template or spec.name, coe=spec.coe, machine=spec.machine, groups=spec.groups
-    )
-    strategy = spec.groups[0].strategy if spec.groups else Strategy()
-    return driver.upgrade_cluster(
-        context, cluster, cluster_template=template, nodegroups=spec.groups, strategy=strategy
-    )
+        result = {_COMPLETE: True} if self._complete else {}
+        self._tx.journal(call_step(self._tx.under_way, state, self._tx.now, result, cause))

@@ -96,7 +96,10 @@ class NodeAction(abc.ABC):
 
     def _report_call(self, node: Node, method: Callable[..., object]) -> None:
         """Call a method of the cluster driver on another thread, and report its result."""
-        call = functools.partial(method, self._state.context(), self._state.tx.cluster, node)
+        state = self._state
+        call = functools.partial(
+            method, context=state.context(), cluster=state.tx.cluster, node=node
+        )
         self._state.call(call, functools.partial(self.take, node.id))
 
     # ---- for result --------------------------------------------------------------

@@ -53,7 +53,7 @@ class Build(NodeAction):
     def start(self, node: Node) -> Any:
         state, cluster = self._state, self._tx.cluster
         machine, place = state.desired.machine(node.group), state.desired.place(node)
-        bootstrap = state.driver.bootstrap(state.context(), cluster, node)
+        bootstrap = state.driver.bootstrap(context=state.context(), cluster=cluster, node=node)
         return self._compute(node).build(
             machine.server_type or AmphoraType.VM,
             place.flavor or machine.flavor,

@@ -20,6 +20,7 @@ from kiln.cluster_drivers.monitor import Gauge
 from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import (
     Bootstrap,
+    Cap,
     Drained,
     PlannedChange,
     PlannedGroup,
@@ -192,6 +193,18 @@ class Answers(ClusterFixture):
         if report is not None:
             self.assertIsInstance(report, StatusReport)
             json.dumps(dict(report.outputs))
+
+    def test_a_rotation_returns_soon_with_a_report_or_an_error(self) -> None:
+        opened = self.driver_class.open()
+        for cap in (Cap.ROTATE_CREDENTIAL, Cap.ROTATE_CA_CERTIFICATE):
+            if cap not in opened.capabilities:
+                continue
+            with self.soon('The rotation'), deadline_scope(Deadline.after(self.look_s)):
+                try:
+                    report = getattr(opened, cap.value)(**self.asked(opened))
+                except KilnError:
+                    continue  # nothing runs in the kit that could be rotated
+            self.assertIsInstance(report, StatusReport | None)
 
     def test_the_removal_order_names_existing_nodes(self) -> None:
         self._existing(lambda scale, nodes: scale.order(samples.group(1), nodes))
