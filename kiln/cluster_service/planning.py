@@ -29,6 +29,7 @@ from kiln.clusters.spec import (
     given,
 )
 from kiln.db.store import Store
+from kiln.engine.measuring import Meter
 from kiln.engine.nodes.join_key import known_key
 from kiln.engine.nodes.scale_choice import ScaleChoice, has_scale_manager
 from kiln.engine.plan.changes import ClusterPlan, Shared
@@ -54,6 +55,7 @@ class Planning:
         images: Images,
         *,
         clock: Clock,
+        meter: Meter,
         zones: Zones = lambda backend: (),
     ) -> None:
         self._store = store
@@ -61,6 +63,7 @@ class Planning:
         self._images = images
         self._drivers = drivers
         self._clock = clock
+        self._meter = meter
 
     @functools.singledispatchmethod
     def propose(self, request: requests.Request) -> Proposal:
@@ -308,7 +311,7 @@ class Planning:
             return None
         there = tuple(node for node in nodes if node.state is not NodeState.GONE)
         context = Context(nodes=there, join_key=lambda: known_key(self._store, cluster.id))
-        return ScaleChoice(driver, context, cluster)
+        return ScaleChoice(driver, context, cluster, self._meter)
 
     def _image(self, spec: ClusterSpec) -> Image | None:
         """Return the image that shows the cluster's operating system: its own, or a group's."""

@@ -12,19 +12,21 @@ from typing import Any
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.cluster_drivers.discovery.activation import DiscoverySettings
 from kiln.cluster_drivers.discovery.discovery import discover
+from kiln.cluster_drivers.monitor import Reading
 from kiln.cluster_drivers.selection.matching import preferences_of
-from kiln.cluster_drivers.values import Context
+from kiln.cluster_drivers.values import Cap, Context
 from kiln.cluster_service.drivers import SiteDrivers
 from kiln.cluster_service.planning import Planning
 from kiln.cluster_service.preflight import Preflight
 from kiln.cluster_service.service import Clusters
 from kiln.cluster_service.verbs import run_verb
-from kiln.clusters.exceptions import ClusterDriverMismatch
-from kiln.clusters.models import NodeState
+from kiln.clusters.exceptions import ClusterDriverMismatch, MissingCapability
+from kiln.clusters.models import Cluster, NodeState
 from kiln.compute.facade import Compute
 from kiln.db.store import Store
 from kiln.engine.conductor import Conductor
-from kiln.engine.context import Backends, EngineSettings, Parts
+from kiln.engine.context import Backends, EngineSettings, ExportReadings, Parts
+from kiln.engine.measuring import Meter
 from kiln.engine.nodes.join_key import known_key
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.database import DatabaseSource
@@ -51,8 +53,13 @@ class Site:
         work_source: WorkSource | None = None,
         operation_timeout_s: float = 3600.0,
         check_timeout_s: float = 30.0,
+        export_readings: ExportReadings | None = None,
     ) -> None:
-        """Take the parts; store, backends and work source are closed with the site."""
+        """Take the parts; store, backends and work source are closed with the site.
+
+        :param export_readings: receives what the monitors of clusters measure while this
+            process conducts; see :class:`~kiln.engine.context.Parts`.
+        """
         self.store = store
         self.drivers = drivers
         self.backends = backends
@@ -61,6 +68,8 @@ class Site:
         self._open_hooks = open_hooks
         self._settings = settings or EngineSettings()
         self._work_source = work_source or DatabaseSource(store)
+        self._meter = Meter(clock)
+        self._export_readings = export_readings
         preflight = Preflight(drivers, backends, timeout_s=check_timeout_s)
         self.clusters = Clusters(
             store,
@@ -69,6 +78,7 @@ class Site:
                 drivers,
                 preflight.image,
                 clock=clock,
+                meter=self._meter,
                 zones=functools.partial(backends.zones, wait=True),
             ),
             preflight,
@@ -102,13 +112,33 @@ class Site:
                 f'Cannot run {verb} of {driver}: cluster {there.name!r} belongs to '
                 f'{there.pin.name}.'
             )
-        nodes = self.store.nodes.of(there.id)
-        context = Context(
+        context = self._context(there)
+        return run_verb(self.drivers.open(there.pin), verb, context, there, arguments)
+
+    def metrics(self, cluster: str) -> tuple[Reading, ...]:
+        """Return what the driver of a cluster measures; blocks up to the monitor's deadline.
+
+        :raises ClusterNotFound: the cluster does not exist.
+        :raises MissingCapability: its driver does not measure it.
+        :raises ClusterDriverError: the driver cannot return its monitor.
+        """
+        there = self.store.clusters.get(cluster)
+        driver = self.drivers.open(there.pin)
+        driver.require(Cap.MONITOR)
+        readings = self._meter.read(driver, self._context(there), there)
+        if readings is None:
+            raise MissingCapability(
+                f'Cluster driver {driver.name} does not measure cluster {there.name!r}.'
+            )
+        return readings
+
+    def _context(self, cluster: Cluster) -> Context:
+        nodes = self.store.nodes.of(cluster.id)
+        return Context(
             site=self.name,
             nodes=tuple(node for node in nodes if node.state is not NodeState.GONE),
-            join_key=lambda: known_key(self.store, there.id),
+            join_key=lambda: known_key(self.store, cluster.id),
         )
-        return run_verb(self.drivers.open(there.pin), verb, context, there, arguments)
 
     @contextlib.contextmanager
     def conducting(self) -> Iterator[Conductor]:
@@ -132,6 +162,8 @@ class Site:
                     site=self.name,
                     settings=self._settings,
                     hooks=hooks,
+                    meter=self._meter,
+                    export_readings=self._export_readings,
                     run=pool.submit,
                 ),
                 source=self._work_source,
@@ -164,6 +196,7 @@ def open_site(
     default_backend: str,
     open_hooks: Callable[[], Hooks] = Hooks,
     clock: Clock = SYSTEM_CLOCK,
+    export_readings: ExportReadings | None = None,
 ) -> Site:
     """Return the site that the options of [clusters] describe; no backend is opened.
 
@@ -197,4 +230,5 @@ def open_site(
             clock=clock,
         ),
         operation_timeout_s=options.operation_timeout,
+        export_readings=export_readings,
     )  # fmt: skip

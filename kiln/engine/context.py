@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from kiln.clock import SYSTEM_CLOCK, Clock
@@ -14,6 +14,7 @@ from kiln.clusters.models import DriverPin
 from kiln.clusters.spec import MachineSpec
 from kiln.compute.facade import Compute
 from kiln.db.store import Store
+from kiln.engine.measuring import Meter
 from kiln.engine.plan.names import Naming
 from kiln.exceptions import AmphoraComputeError
 from kiln.hooks.registry import Hooks
@@ -44,6 +45,10 @@ class EngineSettings:
     watch_s: float = 30.0
     #: Build requests of one cluster that can be under way at once.
     max_building: int = 200
+
+
+#: Takes the name of a cluster and the values of its monitor.
+ExportReadings = Callable[[str, Mapping[str, float | None]], None]
 
 
 class Drivers(Protocol):
@@ -144,5 +149,9 @@ class Parts:
     naming: Naming = dataclasses.field(default_factory=Naming)
     defaults: MachineSpec = dataclasses.field(default_factory=MachineSpec)
     hooks: Hooks = dataclasses.field(default_factory=Hooks)
+    meter: Meter = dataclasses.field(default_factory=Meter)
+    #: Exports the values of a cluster's monitor under the cluster's name, None for an unknown
+    #: value, and none at all once the cluster is deleted; None where nothing is exported.
+    export_readings: ExportReadings | None = None
     #: Runs what can take a while: a driver's checks of a node.
     run: Callable[[Callable[[], None]], Any] = dataclasses.field(kw_only=True)

@@ -54,7 +54,9 @@ class Release:
             self._nodes.wake_at(self._not_before)
             return
         self.busy = True
-        asker = ScaleChoice(self._state.driver, self._state.context(), self._tx.cluster)
+        asker = ScaleChoice(
+            self._state.driver, self._state.context(), self._tx.cluster, self._state.parts.meter
+        )
         call = functools.partial(asker.answer, tuple(questions), self._shown)
         take = functools.partial(self._take, self._working())
         self._tx.launches.append(lambda: self._state.call(call, take))

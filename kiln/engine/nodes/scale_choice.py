@@ -11,6 +11,7 @@ from kiln.cluster_drivers.scale import ScaleManager, checked_order
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.models import Cluster, Node
 from kiln.clusters.spec import NodeGroupSpec
+from kiln.engine.measuring import Meter
 from kiln.engine.plan.choice import Choice, Question
 
 #: Why a node goes that was chosen just now, in the context of the next question.
@@ -25,9 +26,11 @@ def has_scale_manager(driver: ClusterDriver) -> bool:
 class ScaleChoice:
     """Asks the scale manager of a cluster, and remembers what it has chosen. Can block."""
 
-    def __init__(self, driver: ClusterDriver, context: Context, cluster: Cluster) -> None:
+    def __init__(
+        self, driver: ClusterDriver, context: Context, cluster: Cluster, meter: Meter
+    ) -> None:
         self._driver = driver
-        self._context = context
+        self._context = meter.with_readings(driver, context, cluster)
         self._cluster = cluster
 
     def victims(

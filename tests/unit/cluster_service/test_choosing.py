@@ -4,6 +4,7 @@ from kiln.cluster_service.choosing import chosen
 from kiln.cluster_service.requests import Resize as Ask
 from kiln.clusters.models import Node, NodeState
 from kiln.clusters.spec import NodeGroupSpec, Place, Shape
+from kiln.engine.measuring import Meter
 from kiln.engine.nodes.scale_choice import ScaleChoice
 from kiln.engine.plan.diff import Resize
 from tests.unit.cluster_service.site import ConductedCase
@@ -43,7 +44,7 @@ class Choosing(ConductedCase):
     def victims(self, nodes, victims, named=()):
         found = Resize(shape=GROUP.shape, victims=dict.fromkeys(victims, 'the group shrinks'))
         named = dict.fromkeys(named, 'asked for')
-        scale = ScaleChoice(BackwardsDriver(), Context(nodes=tuple(nodes)), None)
+        scale = ScaleChoice(BackwardsDriver(), Context(nodes=tuple(nodes)), None, Meter())
         return set(chosen(scale, GROUP, nodes, found, named).victims)
 
     def test_the_driver_chooses_among_all_nodes_of_a_place(self):
