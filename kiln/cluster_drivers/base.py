@@ -363,8 +363,10 @@ class NodeClusterDriver(ClusterDriver):
     def compute_driver_for(self, cluster: Cluster, nodegroup: NodeGroupSpec) -> str | None:
         """Return the backend for the machines of a group.
 
-        None leaves the choice to the cluster, its template and the site; a group that
-        names no backend returns None.
+        None leaves the choice to the cluster, its template and the site. By default the
+        backend that the group names. The same for each call about a group, without waiting:
+        the backend is part of what the nodes are made with, and where nodes are built. A name
+        that the site does not have is refused before anything is built.
         """
         return nodegroup.machine.compute_driver
 

@@ -32,6 +32,7 @@ from kiln.db.store import Store
 from kiln.engine.measuring import Meter
 from kiln.engine.nodes.join_key import known_key
 from kiln.engine.nodes.scale_choice import ScaleChoice, has_scale_manager
+from kiln.engine.plan.backend_choice import chosen_by
 from kiln.engine.plan.changes import ClusterPlan, Shared
 from kiln.engine.plan.choice import all_held, questions
 from kiln.engine.plan.desired import Desired, Zones
@@ -285,8 +286,11 @@ class Planning:
         return plan, holds, args
 
     def _desired(self, cluster: Cluster, *, driven: bool = True) -> Desired:
-        templates = self._drivers.changed_templates(cluster.pin) if driven else ''
-        return Desired(cluster, Context(), self._zones, templates)
+        if not driven:
+            return Desired(cluster, Context(), self._zones)
+        templates = self._drivers.changed_templates(cluster.pin)
+        backend_of = chosen_by(self._drivers.open(cluster.pin), cluster)
+        return Desired(cluster, Context(), self._zones, templates, backend_of=backend_of)
 
     # ---- reading -----------------------------------------------------------------
 

@@ -14,7 +14,9 @@ from kiln.cluster_service.proposals import Proposal
 from kiln.clusters.exceptions import InvalidCluster, Problem
 from kiln.clusters.spec import MachineSpec, NodeGroupSpec
 from kiln.engine.context import Backends
+from kiln.engine.plan.backend_choice import chosen_by
 from kiln.engine.plan.changes import GroupPlan
+from kiln.engine.plan.desired import Desired
 from kiln.engine.plan.reset_rounds import refusal
 from kiln.exceptions import AmphoraComputeError, ConfigurationError
 from kiln.models import Ability, AmphoraType
@@ -66,10 +68,13 @@ class Preflight:
         problems = list(
             driver.validate(context=context, cluster=proposal.cluster, plan=proposal.change())
         )
+        desired = Desired(
+            proposal.cluster, context, backend_of=chosen_by(driver, proposal.cluster)
+        )
         places: list[tuple[_Question, str]] = []
         for plan in proposal.plan.groups:
             if plan.adds or plan.replaces:
-                problems += self._group_problems(context, proposal, plan, places)
+                problems += self._group_problems(desired, proposal, plan, places)
         refusals = self._refusals(dict.fromkeys(question for question, _ in places))
         for question, path in places:
             if question in refusals:
@@ -98,14 +103,13 @@ class Preflight:
 
     def _group_problems(
         self,
-        context: Context,
+        desired: Desired,
         proposal: Proposal,
         plan: GroupPlan,
         places: list[tuple[_Question, str]],
     ) -> Iterator[Problem]:
         """Yield the problems of a group; queries for its backend are added to ``places``."""
-        effective = context.effective(proposal.cluster, plan.group)
-        machine, path = effective.machine, f'nodegroups[{_index(proposal, plan.group)}]'
+        machine, path = desired.machine(plan.group), f'nodegroups[{_index(proposal, plan.group)}]'
         try:
             compute = self._backends.get(machine.compute_driver)
         except ConfigurationError as exc:

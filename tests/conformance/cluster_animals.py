@@ -127,6 +127,11 @@ class Dizzy(Right):
         return True
 
 
+class Fickle(Right):
+    def compute_driver_for(self, cluster, nodegroup):
+        return str(uuid.uuid4())
+
+
 class Mute(Right):
     verbs = {'shout': Verb(run=print, help='')}  # noqa: RUF012
 

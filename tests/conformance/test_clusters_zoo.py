@@ -25,6 +25,7 @@ ZOO = {
     animals.Ruthless: ['the_removal_order*'],
     animals.Restless: ['the_replacement_order*'],
     animals.Dizzy: ['a_rotation*'],
+    animals.Fickle: ['the_backend_of*'],
     animals.Mute: ['its_verbs*'],
 }
 

@@ -9,6 +9,7 @@ from kiln.engine.context import Parts
 from kiln.engine.nodes.cluster_state import CallSoon, ClusterState
 from kiln.engine.nodes.hook_gate import HookGate
 from kiln.engine.nodes.join_key import JoinKey
+from kiln.engine.plan.backend_choice import chosen_by
 from kiln.engine.plan.desired import Desired
 
 
@@ -31,6 +32,7 @@ class NodeClusterState(ClusterState):
         self.desired = Desired(
             self.tx.cluster, self.context(), self.parts.backends.zones,
             self.driver.changed_templates, control_first=self.driver.control_first,
+            backend_of=chosen_by(self.driver, self.tx.cluster),
         )  # fmt: skip
 
     def context(self) -> Context:

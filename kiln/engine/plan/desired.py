@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from kiln.cluster_drivers.values import Context
+from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationKind
-from kiln.clusters.spec import Effective, MachineSpec, NodeGroupSpec, Place, ZoneRule
+from kiln.clusters.spec import MachineSpec, NodeGroupSpec, Place, ZoneRule
+from kiln.engine.plan.backend_choice import BackendOf, as_declared
 from kiln.engine.plan.changes import ClusterPlan, DesiredGroup, GroupPlan
 from kiln.engine.plan.choice import Choice, Question, questions
 from kiln.engine.plan.diff import CONTROL, plan_cluster
@@ -51,26 +53,36 @@ class Desired:
         templates: str = '',
         *,
         control_first: bool = True,
+        backend_of: BackendOf = as_declared,
     ) -> None:
         """Take the declared state.
 
         :param zones: returns the zones of a backend, None if unknown.
         :param templates: the digest of the operator's own templates; empty without them.
         :param control_first: if true, other groups wait for a ready control node.
+        :param backend_of: the driver's choice of the backend of a group.
         """
         self._cluster = cluster
         self._context = context
         self._zones = zones
         self._templates = templates
         self._control_first = control_first
-        self._effective: dict[str, Effective] = {}
+        self._backend_of = backend_of
+        self._machines: dict[str, MachineSpec] = {}
         self._digests: dict[str, str] = {}
 
     def machine(self, group: str) -> MachineSpec:
-        """Return the machine of a group, with all defaults filled in."""
-        if group not in self._effective:
-            self._effective[group] = self._context.effective(self._cluster, group)
-        return self._effective[group].machine
+        """Return the machine of a group, with all defaults filled in.
+
+        :raises ClusterDriverError: the driver cannot choose its backend.
+        """
+        if group not in self._machines:
+            machine = self._context.effective(self._cluster, group).machine
+            backend = self._backend_of(self._context.group(self._cluster, group))
+            if backend is not None:
+                machine = dataclasses.replace(machine, compute_driver=backend)
+            self._machines[group] = machine
+        return self._machines[group]
 
     def made_with(self, group: str) -> str:
         """Return the digest of the spec that the nodes of a group are built from.
@@ -132,6 +144,10 @@ class Desired:
         choice: Choice | None = None,
     ) -> ClusterRound:
         """Return what to begin now; nothing without a rest means that all is as desired."""
+        try:
+            self._choose_backends(operation)
+        except ClusterDriverError as exc:
+            return ClusterRound(rounds=(), holds=(str(exc).rstrip('.'),), more=True)
         # Nodes that are removed need no zone, nor a backend that reports one.
         if operation.kind is not OperationKind.DELETE and (unknown := self._unknown_zones()):
             hold = f'the zones for {", ".join(unknown)} are not known yet'
@@ -164,6 +180,11 @@ class Desired:
         return DesiredGroup(
             group=group, flavor=machine.flavor, zones=tuple(zones or ()), made_with=made_with
         )
+
+    def _choose_backends(self, operation: Operation) -> None:
+        if operation.kind is not OperationKind.DELETE:
+            for group in self._cluster.spec.groups:
+                self.machine(group.name)
 
     def _unknown_zones(self) -> list[str]:
         """Return the groups that cannot be planned: the zones of their backend are unknown."""

@@ -194,6 +194,13 @@ class Answers(ClusterFixture):
             self.assertIsInstance(report, StatusReport)
             json.dumps(dict(report.outputs))
 
+    def test_the_backend_of_a_group_is_the_same_in_each_call(self) -> None:
+        of = {'cluster': self.asked(self.nodes_driver())['cluster'], 'nodegroup': samples.group(1)}
+        with self.soon('The choice of a backend'):
+            chosen = {self.nodes_driver().compute_driver_for(**of) for _ in range(5)}
+        self.assertEqual(1, len(chosen), chosen)
+        self.assertIsInstance(chosen.pop(), str | None)
+
     def test_a_rotation_returns_soon_with_a_report_or_an_error(self) -> None:
         opened = self.driver_class.open()
         for cap in (Cap.ROTATE_CREDENTIAL, Cap.ROTATE_CA_CERTIFICATE):
