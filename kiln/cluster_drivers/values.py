@@ -33,7 +33,6 @@ class Cap(enum.StrEnum):
     UPGRADE = 'upgrade'
     REBUILD = 'rebuild'
     REBOOT = 'reboot'
-    NODEGROUPS = 'nodegroups'
     ROTATE_CREDENTIAL = 'rotate_credential'
     ROTATE_CA_CERTIFICATE = 'rotate_ca_certificate'
     MONITOR = 'monitor'

@@ -35,6 +35,7 @@ from kiln.engine.nodes.scale_choice import ScaleChoice, has_scale_manager
 from kiln.engine.plan.backend_choice import chosen_by
 from kiln.engine.plan.changes import ClusterPlan, Shared
 from kiln.engine.plan.choice import all_held, questions
+from kiln.engine.plan.counts import check_count, resized
 from kiln.engine.plan.desired import Desired, Zones
 from kiln.engine.plan.diff import resize
 
@@ -86,6 +87,8 @@ class Planning:
     @propose.register
     def _(self, request: requests.Resize) -> Proposal:
         there, nodes = self._there(request.cluster)
+        if not self._drivers.plans_nodes(there.pin):
+            return self._resized_by_engine(there, request)
         removed = _named(there, nodes, request.remove)
         group = _group_of(there, request.group, removed)
         wanted = self._desired(there).desired_group(group)
@@ -103,6 +106,20 @@ class Planning:
         return self._changed(
             there, after, OperationKind.RESIZE, doomed=found.victims, args={'group': group.name}
         )
+
+    def _resized_by_engine(self, there: Cluster, request: requests.Resize) -> Proposal:
+        """Return the resize of a group whose nodes only an engine of the driver's own knows."""
+        group = _group_of(there, request.group, ())
+        count = request.count
+        if count is None:
+            count = group.shape.count - len(request.remove)
+        shape = resized(group.shape, count)
+        if problems := check_count(group, count):
+            raise InvalidCluster(problems)
+        spec = _with_groups(there.spec, [dataclasses.replace(group, shape=shape)])
+        args = {'group': group.name, 'remove': list(request.remove)}
+        after = dataclasses.replace(there, spec=spec)
+        return self._changed(there, after, OperationKind.RESIZE, args=args)
 
     @propose.register
     def _(self, request: requests.Upgrade) -> Proposal:
@@ -124,7 +141,9 @@ class Planning:
                     for one in chosen
                 ],
             )
-        return self._changed(there, dataclasses.replace(there, spec=spec), OperationKind.UPGRADE)
+        args = {'groups': list(request.groups)} if request.groups else {}
+        after = dataclasses.replace(there, spec=spec)
+        return self._changed(there, after, OperationKind.UPGRADE, args=args)
 
     @propose.register
     def _(self, request: requests.MoveDriver) -> Proposal:
@@ -143,7 +162,7 @@ class Planning:
             )
         last = there.former
         before = dataclasses.replace(there, spec=last.spec, pin=last.pin, decision=last.decision)
-        return self._changed(there, before, OperationKind.UPDATE)
+        return self._changed(there, before, OperationKind.UPDATE, args={'back': True})
 
     # ---- the desired state stays -------------------------------------------------
 
@@ -229,6 +248,9 @@ class Planning:
         self, name: str, words: Sequence[str], kind: OperationKind, args: Mapping[str, Any]
     ) -> Proposal:
         there, nodes = self._there(name)
+        if not self._drivers.plans_nodes(there.pin):
+            args = {**args, 'nodes': list(words)} if words else args
+            return self._proposal(there, there, nodes, kind, args=args)
         chosen = _named(there, nodes, words)
         if chosen:
             args = {**args, 'nodes': [one.id for one in chosen]}

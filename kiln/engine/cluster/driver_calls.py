@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver
@@ -70,17 +70,19 @@ def first_call(driver: ClusterDriver, operation: Operation, now: float) -> Drive
         timeout_s = max(0.0, operation.deadline_at - now)
         return functools.partial(driver.create_cluster, cluster_create_timeout=timeout_s)
     if kind is OperationKind.UPDATE:
-        return functools.partial(_update, driver)
+        return functools.partial(_update, driver, bool(args.get('back')))
     if kind is OperationKind.DELETE:
         return driver.delete_cluster
     if kind is OperationKind.RESIZE:
-        return functools.partial(_resize, driver, args['group'])
+        return functools.partial(_resize, driver, args['group'], _named(args, 'remove') or ())
     if kind is OperationKind.UPGRADE:
-        return functools.partial(_upgrade, driver)
+        return functools.partial(_upgrade, driver, args.get('groups', ()))
     if kind is OperationKind.REBUILD:
-        return driver.rebuild_cluster
+        return functools.partial(driver.rebuild_cluster, nodes=_named(args, 'nodes'))
     if kind is OperationKind.REBOOT:
-        return functools.partial(driver.reboot_cluster, hard=bool(args.get('hard')))
+        return functools.partial(
+            driver.reboot_cluster, hard=bool(args.get('hard')), nodes=_named(args, 'nodes')
+        )
     assert kind is OperationKind.ROTATE
     return rotation(driver, operation)
 
@@ -92,30 +94,51 @@ def rotation(driver: ClusterDriver, operation: Operation) -> DriverCall:
     return driver.rotate_credential
 
 
-def _update(driver: ClusterDriver, context: Context, cluster: Cluster) -> StatusReport | None:
+def _named(args: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
+    """Return the nodes that a user named; only the driver's own engine knows them."""
+    words = args.get(name)
+    return None if words is None else tuple(words)
+
+
+def _update(
+    driver: ClusterDriver, back: bool, context: Context, cluster: Cluster
+) -> StatusReport | None:
     scale_manager = driver.get_scale_manager(context=context, cluster=cluster)
-    return driver.update_cluster(context=context, cluster=cluster, scale_manager=scale_manager)
+    return driver.update_cluster(
+        context=context, cluster=cluster, scale_manager=scale_manager, rollback=back
+    )
 
 
 def _resize(
-    driver: ClusterDriver, name: str, context: Context, cluster: Cluster
+    driver: ClusterDriver,
+    name: str,
+    removed: tuple[str, ...],
+    context: Context,
+    cluster: Cluster,
 ) -> StatusReport | None:
     group = context.group(cluster, name)
     return driver.resize_cluster(
-        context=context, cluster=cluster, nodegroup=group, node_count=group.shape.count
+        context=context,
+        cluster=cluster,
+        nodegroup=group,
+        node_count=group.shape.count,
+        nodes_to_remove=removed,
     )
 
 
-def _upgrade(driver: ClusterDriver, context: Context, cluster: Cluster) -> StatusReport | None:
+def _upgrade(
+    driver: ClusterDriver, names: Sequence[str], context: Context, cluster: Cluster
+) -> StatusReport | None:
     spec = cluster.spec
+    groups = tuple(one for one in spec.groups if not names or one.name in names)
     template = ClusterTemplate(
         name=spec.template or spec.name, coe=spec.coe, machine=spec.machine, groups=spec.groups
     )
-    strategy = spec.groups[0].strategy if spec.groups else Strategy()
+    strategy = groups[0].strategy if groups else Strategy()
     return driver.upgrade_cluster(
         context=context,
         cluster=cluster,
         cluster_template=template,
-        nodegroups=spec.groups,
+        nodegroups=groups,
         strategy=strategy,
     )
