@@ -382,7 +382,8 @@ class NodeClusterDriver(ClusterDriver):
     def drain(self, context: Context, cluster: Cluster, node: Node) -> Drained:
         """Start to move a node's work away; return done once the node has none left.
 
-        Polled until done, or until the group's deadline.
+        Polled until done, or until the ``drain_timeout`` of the group's strategy: then the
+        node goes with its work. An error counts as "not done".
         """
         return DRAINED
 
