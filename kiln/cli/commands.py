@@ -25,6 +25,8 @@ _COMMANDS = {
     'cluster.reboot_rebuild_adopt_check': 'cluster reboot, cluster rebuild, cluster adopt, '
     'cluster check',
     'cluster.pause_resume': 'cluster pause, cluster resume',
+    'cluster.rotate': 'cluster rotate',
+    'cluster.metrics': 'cluster metrics',
     'cluster.delete': 'cluster delete',
     'cluster.node': 'node list, node show, node console, node remove, node replace, node reboot',
     'cluster.template': 'template list, template show, template save, template remove',

@@ -44,16 +44,15 @@ from kiln.plugins.signatures import differing_signatures
 #: Increased when a driver written for the old contract can no longer work.
 CONTRACT_VERSION = 1
 
-#: The methods that a driver must override for a capability, all of them.
-METHODS: Mapping[Cap, tuple[str, ...]] = {
-    Cap.RESIZE: ('resize_cluster',),
-    Cap.UPGRADE: ('upgrade_cluster',),
-    Cap.REBUILD: ('rebuild_cluster',),
-    Cap.REBOOT: ('reboot_cluster',),
-    Cap.NODEGROUPS: ('create_nodegroup', 'update_nodegroup', 'delete_nodegroup'),
-    Cap.ROTATE_CREDENTIAL: ('rotate_credential',),
-    Cap.ROTATE_CA_CERTIFICATE: ('rotate_ca_certificate',),
-    Cap.MONITOR: ('get_monitor',),
+#: The method that a driver must override for a capability.
+METHODS: Mapping[Cap, str] = {
+    Cap.RESIZE: 'resize_cluster',
+    Cap.UPGRADE: 'upgrade_cluster',
+    Cap.REBUILD: 'rebuild_cluster',
+    Cap.REBOOT: 'reboot_cluster',
+    Cap.ROTATE_CREDENTIAL: 'rotate_credential',
+    Cap.ROTATE_CA_CERTIFICATE: 'rotate_ca_certificate',
+    Cap.MONITOR: 'get_monitor',
 }
 
 
@@ -62,10 +61,6 @@ def _definition_violations(driver_class: type[ClusterDriver]) -> Iterator[str]:
     contract = next(one for one in driver_class.__mro__[1:] if one.__module__ == __name__)
     names = [name for name in dir(contract) if not name.startswith('_')]
     yield from differing_signatures(contract, driver_class, names)
-    for cap, methods in METHODS.items():
-        lacking = [name for name in methods if not _overridden(driver_class, name)]
-        if cap not in driver_class._by_engine and 0 < len(lacking) < len(methods):
-            yield f'it lacks {", ".join(lacking)}, which belong to {methods[0]}'
 
 
 def _overridden(driver_class: type, name: str) -> bool:
@@ -105,7 +100,7 @@ class ClusterDriver(abc.ABC):
             )
         if wrong := list(_definition_violations(cls)):
             raise TypeError(f'{cls.__name__} breaks the contract: {"; ".join(wrong)}')
-        overridden = {cap for cap, names in METHODS.items() if _overridden(cls, names[0])}
+        overridden = {cap for cap, name in METHODS.items() if _overridden(cls, name)}
         cls.capabilities = (cls._by_engine | overridden) - cls.missing_capabilities
 
     @classmethod
@@ -161,10 +156,11 @@ class ClusterDriver(abc.ABC):
         scale_manager: ScaleManager | None = None,
         rollback: bool = False,
     ) -> StatusReport | None:
-        """Start to bring the cluster to ``cluster.spec``.
+        """Start to bring the cluster to ``cluster.spec``, also its new and dropped groups.
 
         :param scale_manager: Influences which nodes are removed when a group shrinks.
-        :param rollback: The last update failed; ``cluster.spec`` is the former one.
+        :param rollback: A change failed or was not wanted: ``cluster.spec`` is that of the last
+            operation that succeeded.
         :raises ClusterDriverError: the update cannot be started.
         """
 
@@ -212,9 +208,13 @@ class ClusterDriver(abc.ABC):
         *,
         nodegroup: NodeGroupSpec,
         node_count: int,
-        nodes_to_remove: Sequence[Node] = (),
+        nodes_to_remove: Sequence[str] = (),
     ) -> StatusReport | None:
-        """Start to bring a group to a count; remove the named nodes."""
+        """Start to bring a group to a count; remove the named nodes.
+
+        :param nodes_to_remove: The nodes that a user named, as the driver's engine calls them.
+        :raises ClusterDriverError: the engine has no such node.
+        """
         self.require(Cap.RESIZE)
         return None
 
@@ -227,14 +227,21 @@ class ClusterDriver(abc.ABC):
         nodegroups: Sequence[NodeGroupSpec],
         strategy: Strategy,
     ) -> StatusReport | None:
-        """Start to replace the nodes of some groups by nodes of another template."""
+        """Start to replace the nodes of some groups by nodes of another template.
+
+        :param nodegroups: The groups to upgrade; each has a strategy of its own.
+        :param strategy: The strategy of the first of them.
+        """
         self.require(Cap.UPGRADE)
         return None
 
     def rebuild_cluster(
-        self, context: Context, cluster: Cluster, *, nodes: Sequence[Node] | None = None
+        self, context: Context, cluster: Cluster, *, nodes: Sequence[str] | None = None
     ) -> StatusReport | None:
-        """Start to rebuild nodes in their places, a few at a time; None means all nodes."""
+        """Start to rebuild nodes in their places, a few at a time; None means all nodes.
+
+        :param nodes: The nodes that a user named, as the driver's engine calls them.
+        """
         self.require(Cap.REBUILD)
         return None
 
@@ -244,40 +251,26 @@ class ClusterDriver(abc.ABC):
         cluster: Cluster,
         *,
         hard: bool = False,
-        nodes: Sequence[Node] | None = None,
+        nodes: Sequence[str] | None = None,
     ) -> StatusReport | None:
-        """Start to reboot nodes, a few at a time; None means all, hard cuts the power."""
+        """Start to reboot nodes, a few at a time; None means all, hard cuts the power.
+
+        :param nodes: The nodes that a user named, as the driver's engine calls them.
+        """
         self.require(Cap.REBOOT)
         return None
 
-    def create_nodegroup(
-        self, context: Context, cluster: Cluster, nodegroup: NodeGroupSpec
-    ) -> StatusReport | None:
-        """Start to create a new group."""
-        self.require(Cap.NODEGROUPS)
-        return None
-
-    def update_nodegroup(
-        self, context: Context, cluster: Cluster, nodegroup: NodeGroupSpec
-    ) -> StatusReport | None:
-        """Start to bring a group to its desired state."""
-        self.require(Cap.NODEGROUPS)
-        return None
-
-    def delete_nodegroup(
-        self, context: Context, cluster: Cluster, nodegroup: NodeGroupSpec
-    ) -> StatusReport | None:
-        """Start to remove a group with all its nodes."""
-        self.require(Cap.NODEGROUPS)
-        return None
-
     def rotate_credential(self, context: Context, cluster: Cluster) -> StatusReport | None:
-        """Start to give the cluster new credentials for the cloud."""
+        """Start to give the cluster new credentials for the cloud.
+
+        While the report is IN_PROGRESS, :meth:`update_cluster_status` is polled. A driver of
+        nodes can return None once it is done.
+        """
         self.require(Cap.ROTATE_CREDENTIAL)
         return None
 
     def rotate_ca_certificate(self, context: Context, cluster: Cluster) -> StatusReport | None:
-        """Start to give the cluster a new certificate authority."""
+        """Start to give the cluster a new certificate authority; as for credentials."""
         self.require(Cap.ROTATE_CA_CERTIFICATE)
         return None
 
@@ -311,8 +304,8 @@ class ClusterDriver(abc.ABC):
 class NodeClusterDriver(ClusterDriver):
     """Builds clusters of nodes through compute drivers; kiln's engine does the work.
 
-    The declaration alone defines such a cluster. So the calls that change it only accept
-    the change: the engine plans the actions, runs them, resumes them and rolls them back.
+    The declaration alone defines such a cluster. So the engine makes no calls that change
+    it: it plans the actions, runs them, resumes them and rolls them back itself.
     A driver defines what a machine is given, and when the machine is a ready node.
     """
 
@@ -322,7 +315,7 @@ class NodeClusterDriver(ClusterDriver):
     #: where machines are given no data about each other: then all of them boot at once.
     control_first: ClassVar[bool] = True
 
-    _by_engine = frozenset({Cap.RESIZE, Cap.UPGRADE, Cap.REBUILD, Cap.REBOOT, Cap.NODEGROUPS})
+    _by_engine = frozenset({Cap.RESIZE, Cap.UPGRADE, Cap.REBUILD, Cap.REBOOT})
     _overrides: Path | None = None
     _definition: TemplateDefinition | None = None
 
@@ -363,8 +356,10 @@ class NodeClusterDriver(ClusterDriver):
     def compute_driver_for(self, cluster: Cluster, nodegroup: NodeGroupSpec) -> str | None:
         """Return the backend for the machines of a group.
 
-        None leaves the choice to the cluster, its template and the site; a group that
-        names no backend returns None.
+        None leaves the choice to the cluster, its template and the site. By default the
+        backend that the group names. The same for each call about a group, without waiting:
+        the backend is part of what the nodes are made with, and where nodes are built. A name
+        that the site does not have is refused before anything is built.
         """
         return nodegroup.machine.compute_driver
 
@@ -393,7 +388,8 @@ class NodeClusterDriver(ClusterDriver):
     def drain(self, context: Context, cluster: Cluster, node: Node) -> Drained:
         """Start to move a node's work away; return done once the node has none left.
 
-        Polled until done, or until the group's deadline.
+        Polled until done, or until the ``drain_timeout`` of the group's strategy: then the
+        node goes with its work. An error counts as "not done".
         """
         return DRAINED
 

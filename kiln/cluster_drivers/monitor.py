@@ -61,6 +61,11 @@ class Gauge:
         self._changed = threading.Condition()
         self._pull: _Pull | None = None
 
+    @property
+    def busy(self) -> bool:
+        """True while a pull is running, also a late one."""
+        return self._pull is not None
+
     def read(self) -> tuple[Reading, ...]:
         """Return a reading of each metric, by the deadline at the latest; never raises.
 

@@ -1,9 +1,9 @@
-"""Scale managers: a driver's choice of the nodes that are removed."""
+"""Scale managers: a driver's choice of the nodes that are removed or replaced."""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.exceptions import ClusterDriverError
@@ -12,7 +12,14 @@ from kiln.clusters.spec import NodeGroupSpec
 
 
 class ScaleManager(abc.ABC):
-    """Influences which nodes of one cluster are removed; created for each choice."""
+    """Decides which nodes of one cluster go; created for each question.
+
+    Asked before ``kiln up``, ``cluster scale`` or ``node remove`` changes anything, and again
+    by the engine before nodes go. Not asked if the cluster is deleted, if the user forces
+    the removal of a named node, or before kiln replaces a node that has failed or is
+    unhealthy. In ``context.nodes`` a node that goes already has a reason in ``doomed``, also
+    a node that was chosen by the question before.
+    """
 
     def __init__(self, context: Context, cluster: Cluster) -> None:
         self.context = context
@@ -24,24 +31,18 @@ class ScaleManager(abc.ABC):
         """Return the nodes to remove; they are stored together with the new count.
 
         :param nodes: The nodes to choose from, in the order of the group's rules: all nodes of
-            a flavor and zone that has too many.
+            a flavor and zone that has too many, or the nodes that a user named.
         :raises ClusterDriverError: the driver returns too few nodes, or other nodes.
         """
-        order = self.order(nodegroup, nodes)
-        ids = {node.id for node in order}
-        if len(ids) != len(order) or not ids <= {node.id for node in nodes}:
-            raise ClusterDriverError(
-                f'Cannot choose the nodes to remove from group {nodegroup.name}: the driver '
-                f'names nodes outside the choice, or a node twice.',
-                'Name the nodes to remove.',
-            )
+        order = checked_order(self.order, nodegroup, nodes)
         if len(order) < number:
             raise ClusterDriverError(
                 f'Cannot remove {number} nodes of group {nodegroup.name}: the driver '
                 f'allows {len(order)}.',
-                'Remove fewer nodes, or name the nodes to remove.',
+                "Remove fewer nodes. 'kiln node remove --force' removes a node that the driver "
+                'does not allow.',
             )
-        return tuple(order[:number])
+        return order[:number]
 
     @abc.abstractmethod
     def order(self, nodegroup: NodeGroupSpec, nodes: Sequence[Node]) -> Sequence[Node]:
@@ -49,7 +50,18 @@ class ScaleManager(abc.ABC):
 
         The argument has the order of the group's rules. Leave out a node that must not be
         removed now, because its work cannot move.
+
+        :param nodegroup: The group as it is to be; empty if it is dropped.
         """
+
+    def replacement_order(self, nodegroup: NodeGroupSpec, nodes: Sequence[Node]) -> Sequence[Node]:
+        """Return the nodes in the order in which they should be replaced; by default as given.
+
+        Asked in each round of an upgrade or a replacement, about the nodes that still have to
+        be replaced. The strategy of the group decides when the next one can go; leave out a
+        node that must stay in this round.
+        """
+        return nodes
 
 
 class DefaultScaleManager(ScaleManager):
@@ -57,3 +69,23 @@ class DefaultScaleManager(ScaleManager):
 
     def order(self, nodegroup: NodeGroupSpec, nodes: Sequence[Node]) -> Sequence[Node]:
         return nodes
+
+
+def checked_order(
+    order: Callable[[NodeGroupSpec, Sequence[Node]], Sequence[Node]],
+    nodegroup: NodeGroupSpec,
+    nodes: Sequence[Node],
+) -> tuple[Node, ...]:
+    """Return the answer of a scale manager.
+
+    :raises ClusterDriverError: it names a node twice, or a node that was not in question.
+    """
+    answer = tuple(order(nodegroup, nodes))
+    ids = {node.id for node in answer}
+    if len(ids) != len(answer) or not ids <= {node.id for node in nodes}:
+        raise ClusterDriverError(
+            f'Cannot choose the nodes to remove from group {nodegroup.name}: the driver '
+            f'names nodes outside the choice, or a node twice.',
+            'This is a mistake in the driver: report it to its author.',
+        )
+    return answer

@@ -30,7 +30,6 @@ class Cap(enum.StrEnum):
     UPGRADE = 'upgrade'
     REBUILD = 'rebuild'
     REBOOT = 'reboot'
-    NODEGROUPS = 'nodegroups'
     ROTATE_CREDENTIAL = 'rotate_credential'
     ROTATE_CA_CERTIFICATE = 'rotate_ca_certificate'
     MONITOR = 'monitor'
@@ -68,6 +67,10 @@ def _no_console(node: Node) -> str:
     )
 
 
+def _no_readings() -> Mapping[str, float | None]:
+    return {}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Context:
     """What a driver is allowed to use in a call, beside the cluster itself.
@@ -97,6 +100,11 @@ class Context:
     join_key: Callable[[], bytes] = dataclasses.field(default=_no_key, repr=False)
     #: Returns the end of a node's console log, through the node's compute driver.
     console: Callable[[Node], str] = dataclasses.field(default=_no_console, repr=False)
+    #: For scale managers: returns the current values of the driver's monitor by name, None for
+    #: an unknown value; empty without a monitor. Blocks up to a deadline and never fails.
+    readings: Callable[[], Mapping[str, float | None]] = dataclasses.field(
+        default=_no_readings, repr=False
+    )
 
     def group(self, cluster: Cluster, name: str) -> NodeGroupSpec:
         """Return a group as the cluster declares it; an empty one if it does not."""

@@ -99,6 +99,11 @@ STRATEGY = Record(
         name='batch', kind=Whole(1, MOST_NODES),
         help='Maximum of nodes in progress at once; if omitted, limited by the backend only.',
     ),
+    Field(
+        name='drain_timeout', into='drain_timeout_s', kind=Duration(1, 7 * DAY_S),
+        help='Time limit for moving work away from a node that goes; then it goes with its work. '
+        'If omitted, the deadline of the operation.',
+    ),
     settle=_settle_strategy,
 )  # fmt: skip
 

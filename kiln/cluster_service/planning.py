@@ -11,16 +11,13 @@ from types import MappingProxyType
 from typing import Any
 
 from kiln.clock import Clock
-from kiln.cluster_drivers.base import ClusterDriver
-from kiln.cluster_drivers.calls import call_driver, driver_errors
-from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.selection.request import Image, Wish
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_file.merging import combined
 from kiln.cluster_service import requests
-from kiln.cluster_service.choosing import chosen
+from kiln.cluster_service.choosing import chosen, removals
 from kiln.cluster_service.drivers import SiteDrivers
-from kiln.cluster_service.proposals import Proposal
+from kiln.cluster_service.proposals import Proposal, changes_spec
 from kiln.clusters.exceptions import ClusterError, ClusterNotFound, InvalidCluster, Problem
 from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationKind
 from kiln.clusters.spec import (
@@ -32,9 +29,14 @@ from kiln.clusters.spec import (
     given,
 )
 from kiln.db.store import Store
-from kiln.engine.driver_context import DriverContexts
+from kiln.engine.driver_context import DriverContexts, existing
+from kiln.engine.measuring import Meter
 from kiln.engine.nodes.join_key import known_key
+from kiln.engine.nodes.scale_choice import ScaleChoice, has_scale_manager
+from kiln.engine.plan.backend_choice import chosen_by
 from kiln.engine.plan.changes import ClusterPlan, Shared
+from kiln.engine.plan.choice import all_held, questions
+from kiln.engine.plan.counts import check_count, resized
 from kiln.engine.plan.desired import Desired, Zones
 from kiln.engine.plan.diff import resize
 
@@ -57,6 +59,7 @@ class Planning:
         *,
         clock: Clock,
         contexts: DriverContexts,
+        meter: Meter,
         zones: Zones = lambda backend: (),
     ) -> None:
         self._store = store
@@ -65,6 +68,7 @@ class Planning:
         self._images = images
         self._drivers = drivers
         self._clock = clock
+        self._meter = meter
 
     @functools.singledispatchmethod
     def propose(self, request: requests.Request) -> Proposal:
@@ -91,6 +95,8 @@ class Planning:
     @propose.register
     def _(self, request: requests.Resize) -> Proposal:
         there, nodes = self._there(request.cluster)
+        if not self._drivers.plans_nodes(there.pin):
+            return self._resized_by_engine(there, request)
         removed = _named(there, nodes, request.remove)
         group = _group_of(there, request.group, removed)
         wanted = self._desired(there).desired_group(group)
@@ -101,14 +107,27 @@ class Planning:
         named = {node.id: ASKED_FOR for node in removed}
         members = [node for node in nodes if node.group == group.name]
         found = resize(wanted, members, count, named)
-        if (scale := self._scale_manager(there, nodes)) is not None:
-            with driver_errors(there.pin.name, f'{type(scale).__name__}.order'):
-                found = chosen(scale, group, members, found, named)
-        spec = _with_groups(there.spec, [dataclasses.replace(group, shape=found.shape)])
+        group = dataclasses.replace(group, shape=found.shape)
+        after = dataclasses.replace(there, spec=_with_groups(there.spec, [group]))
+        if (scale := self._scale_choice(after, nodes)) is not None:
+            found = chosen(scale, group, members, found, named, forced=request.force)
         return self._changed(
-            there, dataclasses.replace(there, spec=spec), OperationKind.RESIZE,
-            doomed=found.victims, args={'group': group.name},
-        )  # fmt: skip
+            there, after, OperationKind.RESIZE, doomed=found.victims, args={'group': group.name}
+        )
+
+    def _resized_by_engine(self, there: Cluster, request: requests.Resize) -> Proposal:
+        """Return the resize of a group whose nodes only an engine of the driver's own knows."""
+        group = _group_of(there, request.group, ())
+        count = request.count
+        if count is None:
+            count = group.shape.count - len(request.remove)
+        shape = resized(group.shape, count)
+        if problems := check_count(group, count):
+            raise InvalidCluster(problems)
+        spec = _with_groups(there.spec, [dataclasses.replace(group, shape=shape)])
+        args = {'group': group.name, 'remove': list(request.remove)}
+        after = dataclasses.replace(there, spec=spec)
+        return self._changed(there, after, OperationKind.RESIZE, args=args)
 
     @propose.register
     def _(self, request: requests.Upgrade) -> Proposal:
@@ -130,7 +149,9 @@ class Planning:
                     for one in chosen
                 ],
             )
-        return self._changed(there, dataclasses.replace(there, spec=spec), OperationKind.UPGRADE)
+        args = {'groups': list(request.groups)} if request.groups else {}
+        after = dataclasses.replace(there, spec=spec)
+        return self._changed(there, after, OperationKind.UPGRADE, args=args)
 
     @propose.register
     def _(self, request: requests.MoveDriver) -> Proposal:
@@ -149,7 +170,7 @@ class Planning:
             )
         last = there.former
         before = dataclasses.replace(there, spec=last.spec, pin=last.pin, decision=last.decision)
-        return self._changed(there, before, OperationKind.UPDATE)
+        return self._changed(there, before, OperationKind.UPDATE, args={'back': True})
 
     # ---- the desired state stays -------------------------------------------------
 
@@ -168,6 +189,12 @@ class Planning:
     @propose.register
     def _(self, request: requests.Rebuild) -> Proposal:
         return self._in_place(request.cluster, request.nodes, OperationKind.REBUILD, {})
+
+    @propose.register
+    def _(self, request: requests.Rotate) -> Proposal:
+        there, nodes = self._there(request.cluster)
+        args = {'what': request.what.value}
+        return self._proposal(there, there, nodes, OperationKind.ROTATE, args=args)
 
     @propose.register
     def _(self, request: requests.Check) -> Proposal:
@@ -229,6 +256,9 @@ class Planning:
         self, name: str, words: Sequence[str], kind: OperationKind, args: Mapping[str, Any]
     ) -> Proposal:
         there, nodes = self._there(name)
+        if not self._drivers.plans_nodes(there.pin):
+            args = {**args, 'nodes': list(words)} if words else args
+            return self._proposal(there, there, nodes, kind, args=args)
         chosen = _named(there, nodes, words)
         if chosen:
             args = {**args, 'nodes': [one.id for one in chosen]}
@@ -251,7 +281,7 @@ class Planning:
         # A deletion does not need the driver, which can be missing.
         if kind is OperationKind.DELETE or self._drivers.plans_nodes(cluster.pin):
             desired = self._desired(cluster, driven=kind is not OperationKind.DELETE)
-            plan, holds = desired.plan(operation, nodes, self._clock.time(), doomed=doomed)
+            plan, holds, args = self._planned(desired, operation, cluster, nodes, doomed)
         else:
             shared = Shared.ADD if before is None else Shared.KEEP
             plan = ClusterPlan(cluster=cluster.name, shared=shared, groups=())
@@ -265,9 +295,32 @@ class Planning:
             template=self._contexts.template(cluster), notices=(*notices, *holds),
         )  # fmt: skip
 
+    def _planned(
+        self,
+        desired: Desired,
+        operation: Operation,
+        cluster: Cluster,
+        nodes: Sequence[Node],
+        doomed: Mapping[str, str],
+    ) -> tuple[ClusterPlan, list[str], Mapping[str, Any]]:
+        """Return a plan, its holds, and the arguments with the nodes that the driver chose."""
+        now, args = self._clock.time(), operation.args
+        scale = self._scale_choice(cluster, nodes) if changes_spec(operation.kind) else None
+        if scale is not None:
+            held, _ = desired.plan(operation, nodes, now, doomed=doomed, choice=all_held())
+            asked = [one for group in held.groups for one in questions(group)]
+            if removed := removals(scale, cluster.spec, asked):
+                args = {**args, 'remove': removed}
+        operation = dataclasses.replace(operation, args=args)
+        plan, holds = desired.plan(operation, nodes, now, doomed=doomed)
+        return plan, holds, args
+
     def _desired(self, cluster: Cluster, *, driven: bool = True) -> Desired:
-        templates = self._drivers.changed_templates(cluster.pin) if driven else ''
-        return Desired(cluster, Context(), self._zones, templates)
+        if not driven:
+            return Desired(cluster, Context(), self._zones)
+        templates = self._drivers.changed_templates(cluster.pin)
+        backend_of = chosen_by(self._drivers.open(cluster.pin), cluster)
+        return Desired(cluster, Context(), self._zones, templates, backend_of=backend_of)
 
     # ---- reading -----------------------------------------------------------------
 
@@ -285,20 +338,18 @@ class Planning:
         nodes = self._store.nodes.of(cluster.id)
         return cluster, tuple(node for node in nodes if node.state is not NodeState.GONE)
 
-    def _scale_manager(self, there: Cluster, nodes: tuple[Node, ...]) -> ScaleManager | None:
-        """Return the driver's scale manager; None if only the group's rules choose nodes."""
-        driver = self._drivers.open(there.pin)
-        if type(driver).get_scale_manager is ClusterDriver.get_scale_manager:
+    def _scale_choice(self, cluster: Cluster, nodes: Sequence[Node]) -> ScaleChoice | None:
+        """Return the driver's choice; None if only the group's rules choose nodes."""
+        driver = self._drivers.open(cluster.pin)
+        if not nodes or not has_scale_manager(driver):
             return None
         context = self._contexts.context(
-            there,
-            nodes=nodes,
-            join_key=functools.partial(known_key, self._store, there.id),
-            template=self._contexts.template(there),
+            cluster,
+            nodes=existing(nodes),
+            join_key=functools.partial(known_key, self._store, cluster.id),
+            template=self._contexts.template(cluster),
         )
-        return call_driver(
-            driver.name, 'get_scale_manager', lambda: driver.get_scale_manager(context, there)
-        )
+        return ScaleChoice(driver, context, cluster, self._meter)
 
     def _image(self, spec: ClusterSpec) -> Image | None:
         """Return the image that shows the cluster's operating system: its own, or a group's."""

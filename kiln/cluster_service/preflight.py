@@ -24,7 +24,9 @@ from kiln.clusters.spec import MachineSpec, NodeGroupSpec
 from kiln.engine.context import Backends
 from kiln.engine.driver_context import DriverContexts
 from kiln.engine.nodes.join_key import known_key, new_key
+from kiln.engine.plan.backend_choice import chosen_by
 from kiln.engine.plan.changes import GroupPlan
+from kiln.engine.plan.desired import Desired
 from kiln.engine.plan.reset_rounds import refusal
 from kiln.exceptions import AmphoraComputeError, ConfigurationError
 from kiln.models import Ability, AmphoraType
@@ -72,7 +74,7 @@ class Preflight:
         driver = self._drivers.open(proposal.cluster.pin)
         names = {node.backend for node in proposal.touched}
         able = [self._backends.get(name).capabilities() for name in sorted(names)]
-        if (refused := refusal(proposal.kind, driver, able)) is not None:
+        if (refused := refusal(proposal.kind, driver, able, proposal.args)) is not None:
             raise refused
         context = self._contexts.context(
             proposal.cluster,
@@ -81,15 +83,17 @@ class Preflight:
             template=proposal.template,
         )
         problems = list(_credential_problems(context, proposal.cluster))
-        problems += call_driver(
-            driver.name,
-            'validate',
-            lambda: driver.validate(context, proposal.cluster, proposal.change()),
+        validate = functools.partial(
+            driver.validate, context=context, cluster=proposal.cluster, plan=proposal.change()
+        )
+        problems += call_driver(driver.name, 'validate', validate)
+        desired = Desired(
+            proposal.cluster, context, backend_of=chosen_by(driver, proposal.cluster)
         )
         places: list[tuple[_Question, str]] = []
         for plan in proposal.plan.groups:
             if plan.adds or plan.replaces:
-                problems += self._group_problems(context, proposal, plan, places)
+                problems += self._group_problems(desired, proposal, plan, places)
         refusals = self._refusals(dict.fromkeys(question for question, _ in places))
         for question, path in places:
             if question in refusals:
@@ -129,14 +133,13 @@ class Preflight:
 
     def _group_problems(
         self,
-        context: Context,
+        desired: Desired,
         proposal: Proposal,
         plan: GroupPlan,
         places: list[tuple[_Question, str]],
     ) -> Iterator[Problem]:
         """Yield the problems of a group; queries for its backend are added to ``places``."""
-        effective = context.effective(proposal.cluster, plan.group)
-        machine, path = effective.machine, f'nodegroups[{_index(proposal, plan.group)}]'
+        machine, path = desired.machine(plan.group), f'nodegroups[{_index(proposal, plan.group)}]'
         try:
             compute = self._backends.get(machine.compute_driver)
         except ConfigurationError as exc:

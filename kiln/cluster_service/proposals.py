@@ -21,10 +21,16 @@ _DOING = frozenset(
         OperationKind.REBUILD,
         OperationKind.REBOOT,
         OperationKind.ADOPT,
+        OperationKind.ROTATE,
         OperationKind.CHECK,
         OperationKind.DELETE,
     }
 )
+
+
+def changes_spec(kind: OperationKind) -> bool:
+    """Return whether operations of a kind change the desired state of a cluster."""
+    return kind not in _DOING
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +65,7 @@ class Proposal:
     @property
     def changes_spec(self) -> bool:
         """True if the desired state of the cluster changes."""
-        return self.kind not in _DOING
+        return changes_spec(self.kind)
 
     @property
     def empty(self) -> bool:
@@ -83,6 +89,8 @@ class Proposal:
             touched.setdefault(node.group, []).append(node)
         for group, nodes in touched.items():
             yield f'{group}: !{len(nodes)} ({self.kind.value}): {named(nodes)}'
+        if self.kind is OperationKind.ROTATE:
+            yield f'{name}: ! rotate the {str(self.args["what"]).replace("_", " ")}'
         yield from self.plan.lines()
         if self.empty:
             yield f'{name}: nothing to do'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 
 from kiln.clusters.spec import ClusterSpec, ClusterTemplate, MachineSpec
 
@@ -33,6 +34,8 @@ class Resize(Request):
     #: None reduces the count by the number of removed nodes.
     count: int | None = None
     remove: tuple[str, ...] = ()
+    #: Remove the named nodes even if the cluster's driver does not let them go.
+    force: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,6 +99,21 @@ class Adopt(Request):
     cluster: str
     group: str
     amphora_id: str
+
+
+class Rotated(enum.StrEnum):
+    """What a rotation renews."""
+
+    CREDENTIAL = 'credential'
+    CA_CERTIFICATE = 'ca_certificate'
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Rotate(Request):
+    """Give a cluster new credentials for the cloud, or a new certificate authority."""
+
+    cluster: str
+    what: Rotated
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

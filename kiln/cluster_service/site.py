@@ -11,19 +11,22 @@ from typing import Any
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.cluster_drivers.discovery.activation import DiscoverySettings
 from kiln.cluster_drivers.discovery.discovery import discover
+from kiln.cluster_drivers.monitor import Reading
 from kiln.cluster_drivers.selection.matching import preferences_of
-from kiln.cluster_drivers.values import NoSecrets, Secrets
+from kiln.cluster_drivers.values import Cap, Context, NoSecrets, Secrets
 from kiln.cluster_service.drivers import SiteDrivers
 from kiln.cluster_service.planning import Planning
 from kiln.cluster_service.preflight import Preflight
 from kiln.cluster_service.service import Clusters
 from kiln.cluster_service.verbs import run_verb
-from kiln.clusters.exceptions import ClusterDriverMismatch
+from kiln.clusters.exceptions import ClusterDriverMismatch, MissingCapability
+from kiln.clusters.models import Cluster
 from kiln.compute.facade import Compute
 from kiln.db.store import Store
 from kiln.engine.conductor import Conductor
-from kiln.engine.context import Backends, EngineSettings, Parts
+from kiln.engine.context import Backends, EngineSettings, ExportReadings, Parts
 from kiln.engine.driver_context import DriverContexts, existing
+from kiln.engine.measuring import Meter
 from kiln.engine.nodes.driver_threads import DriverThreads
 from kiln.engine.nodes.join_key import known_key
 from kiln.engine.work_sources.base import WorkSource
@@ -50,8 +53,13 @@ class Site:
         check_timeout_s: float = 30.0,
         secrets: Secrets | None = None,
         credentials: str | None = None,
+        export_readings: ExportReadings | None = None,
     ) -> None:
-        """Take the parts; store, backends and work source are closed with the site."""
+        """Take the parts; store, backends and work source are closed with the site.
+
+        :param export_readings: receives what the monitors of clusters measure while this
+            process conducts; see :class:`~kiln.engine.context.Parts`.
+        """
         self.store = store
         self.drivers = drivers
         self.backends = backends
@@ -60,6 +68,8 @@ class Site:
         self._open_hooks = open_hooks
         self._settings = settings or EngineSettings()
         self._work_source = work_source or DatabaseSource(store)
+        self._meter = Meter(clock)
+        self._export_readings = export_readings
         self._contexts = contexts = DriverContexts(
             store=store, backends=backends, site=name, secrets=secrets or NoSecrets(),
             credentials=credentials,
@@ -73,6 +83,7 @@ class Site:
                 preflight.image,
                 clock=clock,
                 contexts=contexts,
+                meter=self._meter,
                 zones=functools.partial(backends.zones, wait=True),
             ),
             preflight,
@@ -106,13 +117,33 @@ class Site:
                 f'Cannot run {verb} of {driver}: cluster {there.name!r} belongs to '
                 f'{there.pin.name}.'
             )
-        context = self._contexts.context(
-            there,
-            nodes=existing(self.store.nodes.of(there.id)),
-            join_key=functools.partial(known_key, self.store, there.id),
-            template=self._contexts.template(there),
-        )
+        context = self._context(there)
         return run_verb(self.drivers.open(there.pin), verb, context, there, arguments)
+
+    def metrics(self, cluster: str) -> tuple[Reading, ...]:
+        """Return what the driver of a cluster measures; blocks up to the monitor's deadline.
+
+        :raises ClusterNotFound: the cluster does not exist.
+        :raises MissingCapability: its driver does not measure it.
+        :raises ClusterDriverError: the driver cannot return its monitor.
+        """
+        there = self.store.clusters.get(cluster)
+        driver = self.drivers.open(there.pin)
+        driver.require(Cap.MONITOR)
+        readings = self._meter.read(driver, self._context(there), there)
+        if readings is None:
+            raise MissingCapability(
+                f'Cluster driver {driver.name} does not measure cluster {there.name!r}.'
+            )
+        return readings
+
+    def _context(self, cluster: Cluster) -> Context:
+        return self._contexts.context(
+            cluster,
+            nodes=existing(self.store.nodes.of(cluster.id)),
+            join_key=functools.partial(known_key, self.store, cluster.id),
+            template=self._contexts.template(cluster),
+        )
 
     @contextlib.contextmanager
     def conducting(self) -> Iterator[Conductor]:
@@ -138,6 +169,8 @@ class Site:
                     hooks=hooks,
                     secrets=self._contexts.secrets,
                     credentials=self._contexts.credentials,
+                    meter=self._meter,
+                    export_readings=self._export_readings,
                     run=threads.run,
                 ),
                 source=self._work_source,
@@ -172,6 +205,7 @@ def open_site(
     clock: Clock = SYSTEM_CLOCK,
     secrets: Secrets | None = None,
     credentials: str | None = None,
+    export_readings: ExportReadings | None = None,
 ) -> Site:
     """Return the site that the options of [clusters] describe; no backend is opened.
 
@@ -207,4 +241,5 @@ def open_site(
         operation_timeout_s=options.operation_timeout,
         secrets=secrets,
         credentials=credentials,
+        export_readings=export_readings,
     )  # fmt: skip

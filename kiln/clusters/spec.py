@@ -104,6 +104,8 @@ class Strategy:
     max_unavailable: Portion = Portion(0)
     #: The most nodes under way at once; None: as many as the backend takes.
     batch: int | None = None
+    #: How long a node that goes can be drained; None: until the operation's deadline.
+    drain_timeout_s: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

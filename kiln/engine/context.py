@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from kiln.clock import SYSTEM_CLOCK, Clock
@@ -16,6 +16,7 @@ from kiln.clusters.spec import MachineSpec
 from kiln.compute.facade import Compute
 from kiln.db.store import Store
 from kiln.engine.driver_context import DriverContexts
+from kiln.engine.measuring import Meter
 from kiln.engine.plan.names import Naming
 from kiln.exceptions import AmphoraComputeError
 from kiln.hooks.registry import Hooks
@@ -46,6 +47,10 @@ class EngineSettings:
     watch_s: float = 30.0
     #: Build requests of one cluster that can be under way at once.
     max_building: int = 200
+
+
+#: Takes the name of a cluster and the values of its monitor.
+ExportReadings = Callable[[str, Mapping[str, float | None]], None]
 
 
 class Drivers(Protocol):
@@ -149,6 +154,10 @@ class Parts:
     secrets: Secrets = dataclasses.field(default_factory=NoSecrets, repr=False)
     credentials: str | None = None
     hooks: Hooks = dataclasses.field(default_factory=Hooks)
+    meter: Meter = dataclasses.field(default_factory=Meter)
+    #: Exports the values of a cluster's monitor under the cluster's name, None for an unknown
+    #: value, and none at all once the cluster is deleted; None where nothing is exported.
+    export_readings: ExportReadings | None = None
     #: Runs what can take a while: a driver's checks of a node.
     run: Callable[[Callable[[], None]], Any] = dataclasses.field(kw_only=True)
 

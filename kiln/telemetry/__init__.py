@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Callable, Mapping
 
 from kiln.exceptions import ConfigurationError
 from kiln.telemetry.events import Listener
@@ -34,6 +35,17 @@ def default_listeners(metrics: bool, tracing: bool | None) -> tuple[Listener, ..
 
         listeners.append(TracingListener())
     return tuple(listeners)
+
+
+def cluster_export() -> Callable[[str, Mapping[str, float | None]], None]:
+    """Return the function that exports what the monitors of clusters measure.
+
+    :raises ConfigurationError: the package for metrics is missing.
+    """
+    _require('prometheus_client', 'metrics')
+    from kiln.telemetry.prometheus import ClusterGauges
+
+    return ClusterGauges().export
 
 
 def _require(package: str, extra: str) -> None:

@@ -1,13 +1,14 @@
 """Prometheus metrics; the only module that imports prometheus_client.
 
-Labels are backends, operations, traffic and error codes, all from small fixed sets. IDs
-are never labels, so the number of series does not grow with use.
+Labels are backends, operations, traffic and error codes, all from small fixed sets, and the
+names of clusters. IDs are never labels, so the number of series does not grow with use.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Mapping
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
@@ -20,6 +21,11 @@ BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 12
 _CIRCUIT_VALUES = {'closed': 0, 'half-open': 1}
 # Open, and other states that stop calls, such as a circuit isolated manually.
 _NOT_PASSABLE = 2
+
+
+def _cluster_gauge(registry: CollectorRegistry) -> Gauge:
+    text = "A value that the monitor of a cluster's driver measures; absent while it is unknown."
+    return Gauge('kiln_cluster_metric', text, ('cluster', 'metric'), registry=registry)
 
 
 class _Families:
@@ -69,6 +75,7 @@ class _Families:
             'Delay of the last poll of a backend, in seconds.',
             'backend',
         )
+        self.cluster = _cluster_gauge(registry)
         self.watched = gauge('kiln_watcher_watched', 'Instances that callers wait for.', 'backend')
 
 
@@ -81,6 +88,25 @@ def _families_of(registry: CollectorRegistry) -> _Families:
         if registry not in _families:
             _families[registry] = _Families(registry)
         return _families[registry]
+
+
+class ClusterGauges:
+    """Exports what the monitors of clusters measure."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self._gauge = _families_of(REGISTRY if registry is None else registry).cluster
+        self._lock = threading.Lock()
+        self._shown: dict[str, frozenset[str]] = {}
+
+    def export(self, cluster: str, values: Mapping[str, float | None]) -> None:
+        """Set the values of a cluster; an unknown or missing value is not shown."""
+        known = {name: value for name, value in values.items() if value is not None}
+        with self._lock:
+            for name in self._shown.get(cluster, frozenset()) - known.keys():
+                self._gauge.remove(cluster, name)
+            for name, value in known.items():
+                self._gauge.labels(cluster, name).set(value)
+            self._shown[cluster] = frozenset(known)
 
 
 class _CallMeters:

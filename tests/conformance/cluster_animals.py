@@ -149,6 +149,26 @@ class Stranger(DefaultScaleManager):
         return [dataclasses.replace(node, id='stranger') for node in nodes]
 
 
+class Restless(Right):
+    def get_scale_manager(self, context, cluster):
+        return Twice(context, cluster)
+
+
+class Twice(DefaultScaleManager):
+    def replacement_order(self, nodegroup, nodes):
+        return [*nodes, *nodes]
+
+
+class Dizzy(Right):
+    def rotate_ca_certificate(self, context, cluster):
+        return True
+
+
+class Fickle(Right):
+    def compute_driver_for(self, cluster, nodegroup):
+        return str(uuid.uuid4())
+
+
 class Mute(Right):
     verbs = {'shout': Verb(run=print, help='')}  # noqa: RUF012
 

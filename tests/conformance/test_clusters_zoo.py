@@ -11,7 +11,7 @@ from tests.unit.foreign_driver import Foreign
 
 #: Every wrong driver, with the behaviours that catch it.
 ZOO = {
-    animals.Forgetful: ['*in_each_call', '*in_another_process'],
+    animals.Forgetful: ['bootstrap*in_each_call', '*in_another_process'],
     animals.Hasty: ['*in_another_process'],
     animals.Large: ['*fits_the_limits_of_backends'],
     animals.Talkative: ['secrets*'],
@@ -28,6 +28,9 @@ ZOO = {
     animals.Terse: ['each_answer_is_of_the_kind*'],
     animals.Clumsy: ['each_answer_is_of_the_kind*'],
     animals.Ruthless: ['the_removal_order*'],
+    animals.Restless: ['the_replacement_order*'],
+    animals.Dizzy: ['a_rotation*'],
+    animals.Fickle: ['the_backend_of*'],
     animals.Mute: ['its_verbs*'],
 }
 

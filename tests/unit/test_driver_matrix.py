@@ -108,7 +108,7 @@ def test_its_cluster_drivers_state_what_they_provide_and_can_do():
         'nodes_v1': '(*, *, nodes)',
         'swarm_debian_v1': '(*, debian, docker-swarm)',
     }
-    by_engine = {Cap.RESIZE, Cap.UPGRADE, Cap.REBUILD, Cap.REBOOT, Cap.NODEGROUPS}
+    by_engine = {Cap.RESIZE, Cap.UPGRADE, Cap.REBUILD, Cap.REBOOT}
     assert {name: one.capabilities - by_engine for name, one in drivers.items()} == {
         'example_v1': {Cap.MONITOR},
         'nodes_v1': set(),

@@ -31,6 +31,9 @@ PLAN = flag('--plan', 'Show the plan, and stop.')
 YES = flag('--yes', 'Confirm removals without a question.')
 ROLLBACK = flag('--rollback', 'If the operation fails, roll the cluster back to its former state.')
 HARD = flag('--hard', 'Power-cycle instead of a clean reboot.')
+FORCE = flag(
+    '--force', 'Remove the named nodes even if the cluster driver does not let them go now.'
+)
 NO_WAIT = flag('--no-wait', 'Submit the operation, and leave it to a conductor.')
 DEADLINE = argument(
     '--timeout',

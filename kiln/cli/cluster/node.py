@@ -6,7 +6,7 @@ import argparse
 
 from kiln.cli.arguments import CLUSTER, LINES, TEXT_FORMAT, argument, flag
 from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows
-from kiln.cli.cluster.base import HARD, ChangingCluster
+from kiln.cli.cluster.base import FORCE, HARD, ChangingCluster
 from kiln.cli.output.cluster_fields import NODE_BRIEF, node_fields
 from kiln.cli.output.views import fields, table
 from kiln.cluster_service import requests
@@ -53,7 +53,7 @@ class Remove(ChangingCluster):
 
     goes_back = True
     requested = requests.Resize
-    arguments = (argument('remove', **_NODES),)
+    arguments = (argument('remove', **_NODES), FORCE)
 
 
 class Replace(ChangingCluster):

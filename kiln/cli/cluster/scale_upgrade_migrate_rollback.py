@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kiln.cli.arguments import argument, json_or_text, pair, repeated
-from kiln.cli.cluster.base import ChangingCluster
+from kiln.cli.cluster.base import FORCE, ChangingCluster
 from kiln.cluster_service import requests
 
 
@@ -37,12 +37,17 @@ class Scale(ChangingCluster):
             metavar='NODE',
             help='Nodes to remove, by name or id; kiln chooses others only if these are too few.',
         ),
+        FORCE,
     )
 
     def request(self, args: argparse.Namespace) -> requests.Request:
         group, count = args.size
         return requests.Resize(
-            cluster=args.cluster, group=group, count=count, remove=tuple(args.remove)
+            cluster=args.cluster,
+            group=group,
+            count=count,
+            remove=tuple(args.remove),
+            force=args.force,
         )
 
 

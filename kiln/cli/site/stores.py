@@ -16,6 +16,7 @@ from kiln.conf.db import default_url
 from kiln.conf.hooks import directory_of, file_of
 from kiln.exceptions import ConfigurationError
 from kiln.plugins.extras import importing
+from kiln.telemetry import cluster_export
 
 if TYPE_CHECKING:
     from kiln.cluster_service.site import Site
@@ -94,6 +95,7 @@ def configured_site(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Site:
             clock=clock,
             secrets=open_secrets(secrets_conf.directory_of(conf.secrets.directory)),
             credentials=conf.secrets.credentials,
+            export_readings=cluster_export() if conf.compute.metrics else None,
         )
     # Nothing else would close the store.
     except BaseException:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
-from kiln.clusters.models import Cause, Node, OperationKind, OperationState
+from kiln.clusters.models import Cause, Node, OperationState
 from kiln.clusters.spec import Place
 from kiln.engine.cluster.operation import NodeOperation
 from kiln.engine.cluster.reasons import why_undone
+from kiln.engine.cluster.release import Release
+from kiln.engine.cluster.rollback import leads_back, rollback_of
 from kiln.engine.health.machine_check import MachineCheck
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
 from kiln.engine.nodes.node_table import Member
-from kiln.engine.nodes.transaction import ROLLBACK
-
-#: The operations that can roll back to the state before them.
-_UNDOING = frozenset({OperationKind.UPDATE, OperationKind.RESIZE, OperationKind.UPGRADE})
 
 
 class Converge(NodeOperation):
@@ -23,11 +21,14 @@ class Converge(NodeOperation):
     def __init__(self, state: NodeClusterState, machines: MachineCheck) -> None:
         super().__init__(state, machines)
         operation = self._tx.under_way
-        undoing = operation.kind in _UNDOING
-        self._can_roll_back = undoing and bool(operation.args.get('rollback'))
-        steps = state.parts.store.journal.of(operation.id) if undoing else ()
+        back = rollback_of(operation, state.parts.store.journal.of(operation.id))
         #: Why the operation is rolled back, if it is.
-        self._undone = next((step.cause for step in steps if step.kind == ROLLBACK), None)
+        self._undone = back.cause if back else None
+        self._release = Release(state)
+
+    @property
+    def busy(self) -> bool:
+        return super().busy or self._release.busy
 
     def step(self) -> bool:
         self._machines.poll_when_due()
@@ -37,7 +38,8 @@ class Converge(NodeOperation):
 
     def finish(self) -> None:
         if not self._nodes.at_rest or self._nodes.replan:
-            self._wait()
+            if not self._release.busy:
+                self._wait()
         elif self._outputs.current() and self._state.hooks.may_end():
             self._arrive()
 
@@ -46,22 +48,17 @@ class Converge(NodeOperation):
 
     def fail(self, cause: Cause) -> None:
         """End the operation, or roll it back."""
-        tx, former = self._tx, self._tx.cluster.former
-        if self._undone is not None or not self._can_roll_back or former is None:
-            tx.end(OperationState.FAILED, cause)
-            return
-        operation = self._tx.under_way
-        tx.event('operation-rollback', f'{operation.kind.value} leads back: {cause.message}')
-        # The way back can take as long as the way there.
-        allowed_s = operation.deadline_at - operation.created_at
-        tx.roll_back(former, tx.now + allowed_s, cause)
+        if self._undone is not None or not leads_back(self._tx, cause):
+            self._tx.end(OperationState.FAILED, cause)
 
     def _plan(self) -> None:
         """Decide which nodes are to be built and which removed, as far as possible now."""
+        choice, current = self._release.take_answer()
         found = self._state.desired.next(
             self._tx.under_way, self._nodes.nodes(), self._tx.now,
-            renew=self._undone is not None, setbacks=self._nodes.setbacks,
+            renew=self._undone is not None, setbacks=self._nodes.setbacks, choice=choice,
         )  # fmt: skip
+        self._release.ask(found.questions)
         for group, changes in found.rounds:
             for add in changes.adds:
                 self._add(group, add.place)
@@ -69,7 +66,12 @@ class Converge(NodeOperation):
                 member = self._nodes.get(remove.node.id)
                 if member is not None:
                     self._remove(member, remove.reason)
-        self._holds, self._nodes.replan = found.holds, found.more
+                    self._release.progressed()
+        if current or not found.questions:
+            self._holds = found.holds
+        elif self._release.holds:
+            self._holds = self._release.holds
+        self._nodes.replan = found.more
         self._state.hooks.control_plane()
 
     def _add(self, group: str, place: Place) -> None:

@@ -31,7 +31,7 @@ class Delete(Converge):
 
     @property
     def busy(self) -> bool:
-        return self._proof.busy
+        return self._proof.busy or super().busy
 
     def next_action(self, member: Member) -> ActionKind:
         return ActionKind.REST if self._gives_up(member) else super().next_action(member)

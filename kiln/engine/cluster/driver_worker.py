@@ -9,27 +9,32 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import math
 from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.calls import call_driver
-from kiln.cluster_drivers.values import Context, Progress, StatusReport
+from kiln.cluster_drivers.values import Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError, MissingCapability
 from kiln.clusters.models import (
     Cause,
     Cluster,
-    Operation,
     OperationKind,
     OperationState,
-    Step,
     StepState,
 )
-from kiln.clusters.spec import ClusterTemplate, Strategy
 from kiln.engine.cluster.delete import TRIES
+from kiln.engine.cluster.driver_calls import (
+    CALL,
+    DriverCall,
+    call_step,
+    first_call,
+    was_called,
+)
 from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.outputs import NotedSecrets, Outputs, noting
-from kiln.engine.cluster.reasons import why_late
+from kiln.engine.cluster.reasons import why_late, why_undone
+from kiln.engine.cluster.rollback import leads_back, rollback_of
 from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
 from kiln.engine.nodes.cluster_state import CallSoon, ClusterState
@@ -39,29 +44,12 @@ from kiln.engine.plan.reset_rounds import refusal
 
 #: Seconds between two polls for progress.
 POLL_S = 5.0
-#: The kind of the step that records the call of the driver.
-_CALL = 'ask'
 #: In the result of that step: there is nothing left to poll for.
 _COMPLETE = 'complete'
 
 _SILENT = 'It gives no reason.'
 #: Operations on single nodes, which a driver with its own engine does not report.
 _UNKNOWN = frozenset({OperationKind.REPLACE, OperationKind.ADOPT})
-
-DriverCall = Callable[[Context, Cluster], StatusReport | None]
-
-_POLL = 'update_cluster_status'
-#: The methods that start operations, by name.
-_METHODS = {
-    OperationKind.CREATE: 'create_cluster',
-    OperationKind.UPDATE: 'update_cluster',
-    OperationKind.DELETE: 'delete_cluster',
-    OperationKind.RESIZE: 'resize_cluster',
-    OperationKind.UPGRADE: 'upgrade_cluster',
-    OperationKind.REBUILD: 'rebuild_cluster',
-    OperationKind.REBOOT: 'reboot_cluster',
-    OperationKind.ROTATE: 'rotate_credential',
-}
 
 
 class DriverWorker(Worker):
@@ -80,6 +68,8 @@ class DriverWorker(Worker):
         self._called = self._complete = False
         #: True if a forced deletion does not wait for the driver.
         self._abandoned = False
+        #: Why the operation is rolled back, if it is.
+        self._undone: Cause | None = None
         self._tries = 0
         self._not_before = 0.0
         super().__init__(state, held, HookGate(state))
@@ -94,15 +84,21 @@ class DriverWorker(Worker):
         found = store.operations.open(tx.cluster.id)
         fresh = found[0] if found else None
         if fresh is not None and (tx.operation is None or fresh.id != tx.operation.id):
-            calls = [
-                step
-                for step in store.journal.of(fresh.id)
-                if step.kind == _CALL and step.state is StepState.DONE
-            ]
-            self._complete = any(step.result.get(_COMPLETE) for step in calls)
-            self._abandoned = any(step.cause is not None for step in calls)
-            # A call that failed is repeated if the operation is retried.
-            self._called = any(step.started_at > fresh.retried_at for step in calls)
+            steps = store.journal.of(fresh.id)
+            back = rollback_of(fresh, steps)
+            self._undone = back.cause if back else None
+            since = back.started_at if back else -math.inf
+            self._complete = any(
+                step.result.get(_COMPLETE)
+                for step in steps
+                if step.kind == CALL and step.started_at > since
+            )
+            self._abandoned = any(
+                step.cause is not None and step.state is StepState.DONE
+                for step in steps
+                if step.kind == CALL
+            )
+            self._called = was_called(fresh, steps, since)
             self._tries, self._not_before = 0, 0.0
         tx.load(cluster, fresh)
         self._hooks.reload()
@@ -111,7 +107,7 @@ class DriverWorker(Worker):
 
     def _refusal(self) -> Cause | None:
         kind = self._tx.under_way.kind
-        refused = refusal(kind, self._driver, ())
+        refused = refusal(kind, self._driver, (), self._tx.under_way.args)
         if refused is None and kind in _UNKNOWN:
             refused = MissingCapability(
                 f'Cluster driver {self._driver.name} has an engine of its own, which does '
@@ -131,12 +127,13 @@ class DriverWorker(Worker):
         """Return the next method to call, and its call."""
         kind = self._tx.under_way.kind
         if self._called or kind is OperationKind.CHECK:
-            return _POLL, self._driver.update_cluster_status
+            return 'update_cluster_status', self._driver.update_cluster_status
         self._settle(StepState.INTENT)
         if self._tx.cluster.driver_handle is None:
             # From now on resources can exist that only the driver knows.
             self._tx.cluster = dataclasses.replace(self._tx.cluster, driver_handle='')
-        return _METHODS[kind], _first_call(self._driver, self._tx.under_way, self._tx.now)
+        back = self._undone is not None
+        return first_call(self._driver, self._tx.under_way, self._tx.now, back=back)
 
     def _launch(self, method: str, call: DriverCall) -> None:
         operation = self._tx.under_way
@@ -145,12 +142,19 @@ class DriverWorker(Worker):
         handle = self._tx.cluster.driver_handle or None
         cluster = dataclasses.replace(self._tx.cluster, driver_handle=handle)
         made = functools.partial(
-            call_driver, self._driver.name, method, functools.partial(call, context, cluster)
+            call_driver,
+            self._driver.name,
+            method,
+            functools.partial(call, context=context, cluster=cluster),
         )
         self._state.call(made, functools.partial(self._take_report, operation.id, noted))
 
     def _arrive(self) -> None:
         tx, cluster = self._tx, self._tx.cluster
+        if self._undone is not None:
+            cause = why_undone(tx.under_way, cluster.name, self._undone)
+            tx.end(OperationState.ROLLED_BACK, cause)
+            return
         tx.end(OperationState.SUCCEEDED)
         if self._tx.under_way.kind is OperationKind.DELETE:
             if not self._abandoned:
@@ -169,7 +173,12 @@ class DriverWorker(Worker):
         left = 'its engine has not reported that it is done'
         if self._complete:
             left = 'its hooks are not done'
-        tx.end(OperationState.FAILED, why_late(operation, tx.cluster.name, left))
+        self._end_failed(why_late(operation, tx.cluster.name, left, undone=self._undone))
+
+    def _end_failed(self, cause: Cause) -> None:
+        """End the operation, or roll it back if its user asked for that."""
+        if self._undone is not None or not leads_back(self._tx, cause):
+            self._tx.end(OperationState.FAILED, cause)
 
     # ---- results ---------------------------------------------------------------------
 
@@ -205,7 +214,7 @@ class DriverWorker(Worker):
             self._tx.wait_for(cause)
         else:
             self._settle(StepState.FAILED, cause)
-            self._tx.end(OperationState.FAILED, cause)
+            self._end_failed(cause)
 
     def _give_up(self, cause: Cause) -> None:
         """End a forced deletion without the resources that its engine does not delete."""
@@ -260,7 +269,7 @@ class DriverWorker(Worker):
         cause = Cause(code='engine', message=report.reason) if report.reason else None
         if report.progress is Progress.FAILED:
             failed = Cause(code='engine_failed', message=report.reason or _SILENT)
-            self._tx.end(OperationState.FAILED, failed)
+            self._end_failed(failed)
         elif report.progress is Progress.UNKNOWN:
             unknown = cause or Cause(code='engine', message='Its engine cannot be reached now.')
             if self._tx.under_way.kind is OperationKind.CHECK:
@@ -275,20 +284,8 @@ class DriverWorker(Worker):
 
     def _settle(self, state: StepState, cause: Cause | None = None) -> None:
         """Write the result of calling the driver."""
-        operation, now = self._tx.under_way, self._tx.now
-        self._tx.journal(
-            Step(
-                id=f'{operation.id}.{_CALL}',
-                operation_id=operation.id,
-                cluster_id=operation.cluster_id,
-                kind=_CALL,
-                state=state,
-                started_at=now,
-                ended_at=None if state is StepState.INTENT else now,
-                result={_COMPLETE: True} if self._complete else {},
-                cause=cause,
-            )
-        )
+        result = {_COMPLETE: True} if self._complete else {}
+        self._tx.journal(call_step(self._tx.under_way, state, self._tx.now, result, cause))
 
 
 def _unknown(cluster: Cluster, because: Cause) -> Cause:
@@ -298,44 +295,4 @@ def _unknown(cluster: Cluster, because: Cause) -> Cause:
         f'{cluster.pin.name}.',
         hint='Check that the engine of the driver can be reached.',
         because=because,
-    )
-
-
-def _first_call(driver: ClusterDriver, operation: Operation, now: float) -> DriverCall:
-    """Return the driver call that starts an operation."""
-    kind, args = operation.kind, operation.args
-    if kind is OperationKind.CREATE:
-        timeout_s = max(0.0, operation.deadline_at - now)
-        return lambda context, cluster: driver.create_cluster(context, cluster, timeout_s)
-    if kind is OperationKind.UPDATE:
-        return lambda context, cluster: driver.update_cluster(
-            context, cluster, scale_manager=driver.get_scale_manager(context, cluster)
-        )
-    if kind is OperationKind.DELETE:
-        return driver.delete_cluster
-    if kind is OperationKind.RESIZE:
-        return lambda context, cluster: driver.resize_cluster(
-            context,
-            cluster,
-            nodegroup=context.group(cluster, args['group']),
-            node_count=context.group(cluster, args['group']).shape.count,
-        )
-    if kind is OperationKind.UPGRADE:
-        return functools.partial(_upgrade, driver)
-    if kind is OperationKind.REBUILD:
-        return driver.rebuild_cluster
-    if kind is OperationKind.REBOOT:
-        return functools.partial(driver.reboot_cluster, hard=bool(args.get('hard')))
-    assert kind is OperationKind.ROTATE
-    return driver.rotate_credential
-
-
-def _upgrade(driver: ClusterDriver, context: Context, cluster: Cluster) -> StatusReport | None:
-    spec = cluster.spec
-    template = ClusterTemplate(
-        name=spec.template or spec.name, coe=spec.coe, machine=spec.machine, groups=spec.groups
-    )
-    strategy = spec.groups[0].strategy if spec.groups else Strategy()
-    return driver.upgrade_cluster(
-        context, cluster, cluster_template=template, nodegroups=spec.groups, strategy=strategy
     )

@@ -11,6 +11,7 @@ from kiln.engine.cluster.delete import Delete
 from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.operation import NodeOperation
 from kiln.engine.cluster.reset import Reset
+from kiln.engine.cluster.rotate import Rotate
 from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
 from kiln.engine.health.machine_check import MachineCheck
@@ -34,6 +35,7 @@ _OPERATIONS: dict[OperationKind, type[NodeOperation]] = {
     OperationKind.DELETE: Delete,
     OperationKind.REBOOT: Reset,
     OperationKind.REBUILD: Reset,
+    OperationKind.ROTATE: Rotate,
 }
 _ACTIONS: tuple[type[NodeAction], ...] = (
     Build, Find, Watch, AskReady, ReadState,

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from kiln.clock import Deadline, deadline_scope
-from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.calls import driver_errors
+from kiln.cluster_drivers.values import Cap, Context
 from kiln.clusters.exceptions import ClusterError, LeaseLost
 from kiln.clusters.models import Cause, Cluster, Lease, Operation
 from kiln.engine.context import Parts
 from kiln.engine.driver_context import existing
-from kiln.engine.nodes.join_key import JoinKey
+from kiln.engine.measuring import values_of
+from kiln.engine.nodes.join_key import JoinKey, known_key
 from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.plan.lifecycle import cause_of
 from kiln.exceptions import KilnError
@@ -63,6 +66,9 @@ class DriverUpkeep:
         self._runners = 0
         #: Clusters whose driver does not tend; only another operation can change that.
         self._alone: dict[str, Operation] = {}
+        #: The names of clusters whose values were exported, by id, and their newest operations.
+        self._measured: dict[str, str] = {}
+        self._newest: dict[str, Operation] = {}
         self._closed = False
 
     @property
@@ -74,9 +80,13 @@ class DriverUpkeep:
         """Tend clusters that are settled since an operation; return at once."""
         with self._lock:
             self._alone = {key: one for key, one in self._alone.items() if settled.get(key) == one}
+            gone = self._measured.keys() - settled.keys()
             # Clusters that still wait keep their place.
             waiting = {key: settled[key] for key in self._due if key in settled}
             self._due = {**waiting, **settled}
+            # A cluster that was deleted has no values any longer.
+            self._due |= {key: self._newest[key] for key in gone}
+            self._newest = {**settled, **{key: self._newest[key] for key in gone}}
             for key in self._alone:
                 del self._due[key]
             begun = min(MOST - self._runners, len(self._due))
@@ -112,10 +122,13 @@ class DriverUpkeep:
             driver = self._parts.drivers.open(cluster.pin)
         # The cluster is gone, or its driver is missing here, which is reported elsewhere.
         except ClusterError:
+            self._forget(cluster_id)
             return
+        measured = self._measure(driver, cluster)
         if not isinstance(driver, NodeClusterDriver) or not driver.tends:
-            with self._lock:
-                self._alone[cluster_id] = newest
+            if not measured:
+                with self._lock:
+                    self._alone[cluster_id] = newest
             return
         # After a failed or cancelled operation the cluster is left as it is.
         if cluster.paused or cluster.former != cluster.aim:
@@ -124,14 +137,38 @@ class DriverUpkeep:
             if lease is not None:
                 self._keep(lease, self._asked(driver, cluster, lease))
 
+    def _measure(self, driver: ClusterDriver, cluster: Cluster) -> bool:
+        """Export what the driver measures, if it does; return whether it does."""
+        parts = self._parts
+        if parts.export_readings is None or Cap.MONITOR not in driver.capabilities:
+            return False
+        context = self._context(cluster, functools.partial(known_key, parts.store, cluster.id))
+        try:
+            readings = parts.meter.read(driver, context, cluster) or ()
+        except KilnError as exc:
+            LOG.info('Cannot measure cluster %s: %s', cluster.name, exc)
+            readings = ()
+        self._measured[cluster.id] = cluster.name
+        parts.export_readings(cluster.name, values_of(readings))
+        return True
+
+    def _forget(self, cluster_id: str) -> None:
+        name = self._measured.pop(cluster_id, None)
+        if name is not None and self._parts.export_readings is not None:
+            self._parts.export_readings(name, {})
+
+    def _context(self, cluster: Cluster, join_key: Callable[[], bytes]) -> Context:
+        contexts = self._parts.contexts
+        return contexts.context(
+            cluster,
+            nodes=existing(self._parts.store.nodes.of(cluster.id)),
+            join_key=join_key,
+            template=contexts.template(cluster),
+        )
+
     def _asked(self, driver: NodeClusterDriver, cluster: Cluster, lease: Lease) -> Cause | None:
         parts = self._parts
-        context = parts.contexts.context(
-            cluster,
-            nodes=existing(parts.store.nodes.of(cluster.id)),
-            join_key=JoinKey(parts.store, lease),
-            template=parts.contexts.template(cluster),
-        )
+        context = self._context(cluster, JoinKey(parts.store, lease))
         longest_s = min(LONGEST_S, parts.settings.lease_s / 2)
         try:
             with (

@@ -104,7 +104,9 @@ class NodeAction(abc.ABC):
     def _driver_call(self, node: Node, method: Callable[..., _Answer]) -> Callable[[], _Answer]:
         """Return the call of a method of the cluster driver, as the cluster is now."""
         state = self._state
-        call = functools.partial(method, state.context(), state.tx.cluster, node)
+        call = functools.partial(
+            method, context=state.context(), cluster=state.tx.cluster, node=node
+        )
         return functools.partial(call_driver, state.driver.name, method.__name__, call)
 
     # ---- for result --------------------------------------------------------------

@@ -8,6 +8,7 @@ from kiln.clusters.models import Cause, Lease
 from kiln.engine.context import Parts
 from kiln.engine.nodes.cluster_state import CallSoon, ClusterState
 from kiln.engine.nodes.hook_gate import HookGate
+from kiln.engine.plan.backend_choice import chosen_by
 from kiln.engine.plan.desired import Desired
 
 
@@ -32,6 +33,7 @@ class NodeClusterState(ClusterState):
         self.desired = Desired(
             self.tx.cluster, self.context(), self.parts.backends.zones,
             self.driver.changed_templates, control_first=self.driver.control_first,
+            backend_of=chosen_by(self.driver, self.tx.cluster),
         )  # fmt: skip
 
     def context(self) -> Context:

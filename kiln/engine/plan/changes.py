@@ -42,8 +42,12 @@ class Remove:
 
     node: Node
     reason: str
-    #: True if this node was requested by name, so nothing holds it back.
+    #: True if this node was requested by name, so no other node has to be ready for it.
     named: bool = False
+    #: True if a successor was built for it already.
+    succeeded: bool = False
+    #: True while the driver's scale manager does not let it go.
+    held: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +58,8 @@ class Replace:
     #: The place of the new node.
     place: Place
     reason: str
+    #: True while the driver's scale manager does not let it go.
+    held: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

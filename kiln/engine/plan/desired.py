@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from kiln.cluster_drivers.values import Context
+from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationKind
-from kiln.clusters.spec import Effective, MachineSpec, NodeGroupSpec, Place, ZoneRule
+from kiln.clusters.spec import MachineSpec, NodeGroupSpec, Place, ZoneRule
+from kiln.engine.plan.backend_choice import BackendOf, as_declared
 from kiln.engine.plan.changes import ClusterPlan, DesiredGroup, GroupPlan
+from kiln.engine.plan.choice import Choice, Question, questions
 from kiln.engine.plan.diff import CONTROL, plan_cluster
 from kiln.engine.plan.repair import Setback, remediate
 from kiln.engine.plan.rollout import GroupRound, next_round
@@ -35,6 +38,8 @@ class ClusterRound:
     holds: tuple[str, ...]
     #: True if there is a rest.
     more: bool
+    #: What the driver's scale manager is asked before more nodes go.
+    questions: tuple[Question, ...] = ()
 
 
 class Desired:
@@ -48,26 +53,36 @@ class Desired:
         templates: str = '',
         *,
         control_first: bool = True,
+        backend_of: BackendOf = as_declared,
     ) -> None:
         """Take the declared state.
 
         :param zones: returns the zones of a backend, None if unknown.
         :param templates: the digest of the operator's own templates; empty without them.
         :param control_first: if true, other groups wait for a ready control node.
+        :param backend_of: the driver's choice of the backend of a group.
         """
         self._cluster = cluster
         self._context = context
         self._zones = zones
         self._templates = templates
         self._control_first = control_first
-        self._effective: dict[str, Effective] = {}
+        self._backend_of = backend_of
+        self._machines: dict[str, MachineSpec] = {}
         self._digests: dict[str, str] = {}
 
     def machine(self, group: str) -> MachineSpec:
-        """Return the machine of a group, with all defaults filled in."""
-        if group not in self._effective:
-            self._effective[group] = self._context.effective(self._cluster, group)
-        return self._effective[group].machine
+        """Return the machine of a group, with all defaults filled in.
+
+        :raises ClusterDriverError: the driver cannot choose its backend.
+        """
+        if group not in self._machines:
+            machine = self._context.effective(self._cluster, group).machine
+            backend = self._backend_of(self._context.group(self._cluster, group))
+            if backend is not None:
+                machine = dataclasses.replace(machine, compute_driver=backend)
+            self._machines[group] = machine
+        return self._machines[group]
 
     def made_with(self, group: str) -> str:
         """Return the digest of the spec that the nodes of a group are built from.
@@ -126,24 +141,36 @@ class Desired:
         *,
         renew: bool = False,
         setbacks: Mapping[str, Setback] = _NO_SETBACKS,
+        choice: Choice | None = None,
     ) -> ClusterRound:
         """Return what to begin now; nothing without a rest means that all is as desired."""
+        try:
+            self._choose_backends(operation)
+        except ClusterDriverError as exc:
+            return ClusterRound(rounds=(), holds=(str(exc).rstrip('.'),), more=True)
         # Nodes that are removed need no zone, nor a backend that reports one.
         if operation.kind is not OperationKind.DELETE and (unknown := self._unknown_zones()):
             hold = f'the zones for {", ".join(unknown)} are not known yet'
             return ClusterRound(rounds=(), holds=(hold,), more=True)
-        plan, holds = self.plan(operation, nodes, now, renew=renew, setbacks=setbacks)
+        plan, holds = self.plan(
+            operation, nodes, now, renew=renew, setbacks=setbacks, choice=choice
+        )
         rounds = []
+        asked: list[Question] = []
         more = bool(holds)
         for group in plan.groups:
             begun = next_round(group)
             rounds.append((group.group, begun))
             holds += begun.holds
+            if begun.asks:
+                asked += questions(group, shown(operation))
             more = more or bool(begun.holds or group.replaces)
             if self._control_first and not _open(group, nodes):
                 more = True
                 break
-        return ClusterRound(rounds=tuple(rounds), holds=tuple(holds), more=more)
+        return ClusterRound(
+            rounds=tuple(rounds), holds=tuple(holds), more=more, questions=tuple(asked)
+        )
 
     def desired_group(self, group: NodeGroupSpec) -> DesiredGroup:
         """Return a group in its desired state, with all defaults filled in."""
@@ -153,6 +180,11 @@ class Desired:
         return DesiredGroup(
             group=group, flavor=machine.flavor, zones=tuple(zones or ()), made_with=made_with
         )
+
+    def _choose_backends(self, operation: Operation) -> None:
+        if operation.kind is not OperationKind.DELETE:
+            for group in self._cluster.spec.groups:
+                self.machine(group.name)
 
     def _unknown_zones(self) -> list[str]:
         """Return the groups that cannot be planned: the zones of their backend are unknown."""
@@ -172,6 +204,7 @@ class Desired:
         doomed: Mapping[str, str] = _NOBODY,
         renew: bool = False,
         setbacks: Mapping[str, Setback] = _NO_SETBACKS,
+        choice: Choice | None = None,
     ) -> tuple[ClusterPlan, list[str]]:
         """Return all changes, and why some of them have to wait.
 
@@ -181,6 +214,7 @@ class Desired:
 
         :param renew: replace nodes that were built from another spec, for any operation.
         :param setbacks: by group, the failures in a row.
+        :param choice: the driver's choice of nodes; by default the one that the operation has.
         """
         renew = renew or operation.kind in _RENEWING
         name, last = self._cluster.name, self._cluster.former
@@ -200,9 +234,14 @@ class Desired:
         renewed = [one.group.name for one in groups] if renew else ()
         plan = plan_cluster(
             name, groups, nodes, exists=True, former=former, victims=victims, replace=replace,
-            upgrade=renewed,
+            upgrade=renewed, choice=choice or Choice(shown=shown(operation)),
         )  # fmt: skip
         return plan, holds
+
+
+def shown(operation: Operation) -> tuple[str, ...]:
+    """Return the ids of the nodes to remove that were chosen when the plan was shown."""
+    return tuple(operation.args.get('remove', ()))
 
 
 def _of(nodes: Iterable[Node], group: str) -> list[Node]:

@@ -25,6 +25,7 @@ from kiln.engine.plan.changes import (
     Shared,
     going,
 )
+from kiln.engine.plan.choice import Choice
 from kiln.engine.plan.counts import check_count, flavor_counts, place_order, resized, zone_counts
 from kiln.engine.plan.layout import Layout
 from kiln.engine.plan.removal_order import RemovalOrder, excess
@@ -34,6 +35,7 @@ CONTROL = 'control'
 OUTDATED = 'built from an older spec'
 
 _NOBODY: Mapping[str, str] = MappingProxyType({})
+_RULES = Choice()
 _ODD = {
     NodeState.UNKNOWN: 'the backend cannot report its state',
     NodeState.FAILED: 'failed',
@@ -54,6 +56,7 @@ def plan_group(
     victims: Mapping[str, str] = _NOBODY,
     replace: Mapping[str, str] = _NOBODY,
     upgrade: bool = False,
+    choice: Choice = _RULES,
 ) -> GroupPlan:
     """Return the changes to a group; empty once all of them are done.
 
@@ -64,6 +67,7 @@ def plan_group(
     :param victims: ids of nodes that are removed in any case, and why.
     :param replace: ids of nodes that are to be replaced one by one, and why.
     :param upgrade: also replace the nodes that were built from an older spec.
+    :param choice: the driver's choice among the nodes that could go.
     :raises ClusterNotFound: the group has no node with one of the ids.
     :raises InvalidCluster: the counts of the shape do not add up.
     """
@@ -76,7 +80,12 @@ def plan_group(
     gone = {node.id for node in surplus}
     kept = [node for node in staying if node.id not in gone]
     lacking = layout.lacking(kept)
-    moves, extra, new = _paired(surplus, lacking)
+    moves, surplus, new = _paired(surplus, lacking)
+    extra, kept = choice.exchanged(surplus, kept, stale)
+    replaces = [
+        *((node, to, layout.why(node)) for node, to in moves),
+        *((node, node.place, stale[node.id]) for node in kept if node.id in stale),
+    ]
 
     named = [node for node in live if node.id in victims]
     # A group that is to be empty needs no nodes to stay ready.
@@ -88,17 +97,13 @@ def plan_group(
         strategy=desired.group.strategy,
         table=_in_order([*(node.place for node in kept), *lacking]),
         adds=tuple(Add(place=place, reason='fills the largest deficit') for place in new),
-        replaces=(
-            *(Replace(node=node, place=to, reason=layout.why(node)) for node, to in moves),
-            *(
-                Replace(node=node, place=node.place, reason=stale[node.id])
-                for node in kept
-                if node.id in stale
-            ),
+        replaces=tuple(
+            Replace(node=node, place=to, reason=why, held=choice.holds_replacement(node))
+            for node, to, why in sorted(replaces, key=lambda one: choice.replacement_rank(one[0]))
         ),
         removes=(
             *(Remove(node=node, reason=victims[node.id], named=True) for node in named),
-            *(Remove(node=node, reason=layout.why(node), named=empty) for node in extra),
+            *_surplus_removals(extra, staying, stale, empty, layout, choice),
         ),
         keeps=tuple(
             Keep(node=node, reason=_odd(desired, node)) for node in kept if node.id not in stale
@@ -107,6 +112,25 @@ def plan_group(
     )
     problems = (*check_count(desired.group, plan.count), *check_strategy(plan))
     return dataclasses.replace(plan, problems=problems)
+
+
+def _surplus_removals(
+    extra: Sequence[Node],
+    staying: Sequence[Node],
+    stale: Mapping[str, str],
+    empty: bool,
+    layout: Layout,
+    choice: Choice,
+) -> Iterator[Remove]:
+    old = sum(node.id in stale for node in extra)
+    # A node is added before an outdated one goes, which then is one too many.
+    succeeded = 0 < old <= len(staying) - len(stale)
+    for node in extra:
+        replaced = succeeded and node.id in stale
+        held = choice.holds_replacement(node) if replaced else choice.holds_removal(node)
+        yield Remove(
+            node=node, reason=layout.why(node), named=empty, succeeded=replaced, held=held
+        )
 
 
 def plan_cluster(
@@ -119,6 +143,7 @@ def plan_cluster(
     victims: Mapping[str, str] = _NOBODY,
     replace: Mapping[str, str] = _NOBODY,
     upgrade: Collection[str] = (),
+    choice: Choice = _RULES,
 ) -> ClusterPlan:
     """Return the changes to a cluster; with no desired groups, its deletion.
 
@@ -145,10 +170,13 @@ def plan_cluster(
                 victims=_among(members, victims),
                 replace=_among(members, replace),
                 upgrade=name in upgrade,
+                choice=choice,
             )
         )
     why = 'the group is no longer declared' if desired else 'the cluster is deleted'
-    dropped = [_dropped(name, members, former, why) for name, members in sorted(by_group.items())]
+    dropped = [
+        _dropped(name, members, former, why, choice) for name, members in sorted(by_group.items())
+    ]
     plans += sorted(dropped, key=lambda plan: plan.role == CONTROL)
     shared = Shared.KEEP if exists else Shared.ADD
     return ClusterPlan(
@@ -270,7 +298,9 @@ def _among(nodes: Iterable[Node], reasons: Mapping[str, str]) -> dict[str, str]:
     return {node.id: reasons[node.id] for node in nodes if node.id in reasons}
 
 
-def _dropped(name: str, nodes: Sequence[Node], former: ClusterSpec | None, why: str) -> GroupPlan:
+def _dropped(
+    name: str, nodes: Sequence[Node], former: ClusterSpec | None, why: str, choice: Choice
+) -> GroupPlan:
     group = former.group(name) if former else None
     return GroupPlan(
         group=name,
@@ -279,7 +309,9 @@ def _dropped(name: str, nodes: Sequence[Node], former: ClusterSpec | None, why: 
         strategy=Strategy(),
         table=_in_order(()),
         removes=tuple(
-            Remove(node=node, reason=why, named=True) for node in nodes if not going(node)
+            Remove(node=node, reason=why, named=True, held=choice.holds_removal(node))
+            for node in nodes
+            if not going(node)
         ),
         leaving=tuple(node for node in nodes if going(node)),
     )

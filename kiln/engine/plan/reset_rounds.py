@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.values import Cap
@@ -33,9 +34,9 @@ _NEEDS: Mapping[OperationKind, tuple[Cap, Ability | None]] = MappingProxyType(
         OperationKind.UPGRADE: (Cap.UPGRADE, None),
         OperationKind.REBOOT: (Cap.REBOOT, Ability.REBOOT),
         OperationKind.REBUILD: (Cap.REBUILD, Ability.REBUILD),
-        OperationKind.ROTATE: (Cap.ROTATE_CREDENTIAL, None),
     }
 )
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _AWAY = MAKING | {NodeState.UNKNOWN}
 #: States that a reset can cure.
 SICK = frozenset({NodeState.UNHEALTHY, NodeState.FAILED})
@@ -56,18 +57,29 @@ class ResetRound:
     holds: tuple[str, ...] = ()
 
 
+def rotated(args: Mapping[str, Any]) -> Cap:
+    """Return the capability that a rotation requires, from its arguments."""
+    return Cap(f'rotate_{args.get("what", "credential")}')
+
+
 def refusal(
-    kind: OperationKind, driver: ClusterDriver, backends: Iterable[Capabilities]
+    kind: OperationKind,
+    driver: ClusterDriver,
+    backends: Iterable[Capabilities],
+    args: Mapping[str, Any] = _NOTHING,
 ) -> KilnError | None:
     """Return why an operation is not possible at all; None if it is.
 
     Call it before the operation is submitted; the engine checks again before it begins.
 
     :param backends: the capabilities of the backends that have the affected nodes.
+    :param args: the arguments of the operation.
     """
-    if kind not in _NEEDS:
+    cap, ability = _NEEDS.get(kind, (None, None))
+    if kind is OperationKind.ROTATE:
+        cap = rotated(args)
+    if cap is None:
         return None
-    cap, ability = _NEEDS[kind]
     try:
         driver.require(cap)
     except MissingCapability as exc:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 
 from kiln.clusters.exceptions import Problem
-from kiln.clusters.models import NodeState
-from kiln.engine.plan.changes import Add, GroupPlan, Remove, Replace
+from kiln.clusters.models import Node, NodeState
+from kiln.engine.plan.changes import Add, GroupPlan, Remove, Replace, named
 
 #: The states of nodes that become ready if nothing fails.
 MAKING = frozenset(
@@ -32,6 +32,8 @@ class GroupRound:
     removes: tuple[Remove, ...] = ()
     #: Why the rest of the plan has to wait.
     holds: tuple[str, ...] = ()
+    #: True if a node could go now, and the driver's scale manager alone holds it.
+    asks: bool = False
 
 
 def check_strategy(plan: GroupPlan) -> tuple[Problem, ...]:
@@ -56,7 +58,8 @@ def spare(plan: GroupPlan) -> int:
 def next_round(plan: GroupPlan) -> GroupRound:
     """Return the part of a plan that can begin now.
 
-    Nodes that were requested by name are removed at once. No other ready node is removed if
+    A node that the driver's scale manager holds does not go. Nodes that were requested by
+    name are removed at once. No other ready node is removed if
     that would leave fewer than ``max_unavailable`` allows, and no node is built while there
     are ``max_surge`` more than desired. A node whose deletion was requested no longer
     counts, so a backend that deletes slowly holds up nothing.
@@ -76,6 +79,8 @@ class _Rollout:
         self._adds: list[Add] = []
         self._removes: list[Remove] = []
         self._holds: dict[str, None] = {}
+        #: Nodes that only the driver holds.
+        self._held: list[Node] = []
         self._spare = spare(plan)
         self._most = plan.count + plan.strategy.max_surge.of(plan.count)
         self._batch = plan.strategy.batch
@@ -87,7 +92,7 @@ class _Rollout:
     def turn(self) -> GroupRound:
         for change in self._plan.removes:
             if change.named:
-                self._begin(change)
+                self._begin_unless_held(change)
         for add in self._plan.adds:
             self._add(add)
         # Nodes that do not work go first: removing them costs no capacity.
@@ -98,18 +103,27 @@ class _Rollout:
             self._plan.replaces, key=lambda change: change.node.state is NodeState.READY
         )
         for replaced in replaces:
-            change = Remove(node=replaced.node, reason=replaced.reason)
+            change = Remove(node=replaced.node, reason=replaced.reason, held=replaced.held)
             self._remove(change, under_way=self._going + self._making)
         begun = {change.node.id for change in self._removes}
         # Filling the gap of a removed node is not a new replacement. So more nodes than a
         # batch can be under way, but never more replacements.
         for replaced in sorted(replaces, key=lambda change: change.node.id not in begun):
             self._succeed(replaced, gap=replaced.node.id in begun)
+        if self._held:
+            self._holds[f'the cluster driver does not let {named(self._held)} go now'] = None
         return GroupRound(
-            adds=tuple(self._adds), removes=tuple(self._removes), holds=tuple(self._holds)
+            adds=tuple(self._adds),
+            removes=tuple(self._removes),
+            holds=tuple(self._holds),
+            asks=bool(self._held),
         )
 
-    def _begin(self, change: Remove) -> None:
+    def _begin_unless_held(self, change: Remove) -> None:
+        if change.held:
+            self._held.append(change.node)
+            return
+        self._spare -= change.node.state is NodeState.READY and not change.named
         self._removes.append(change)
         self._going += 1
         self._making -= change.node.state in MAKING
@@ -136,8 +150,7 @@ class _Rollout:
             missing = self._plan.strategy.max_unavailable
             self._holds[f'no ready node can be spared with max_unavailable {missing}'] = None
         elif not self._crowded(under_way):
-            self._spare -= state is NodeState.READY
-            self._begin(change)
+            self._begin_unless_held(change)
 
     def _crowded(self, under_way: int) -> bool:
         if self._batch is None or under_way < self._batch:

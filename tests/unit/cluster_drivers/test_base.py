@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from kiln.cluster_drivers.base import METHODS, ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.calls import driver_errors
 from kiln.cluster_drivers.discovery.contract import contract_violations
 from kiln.cluster_drivers.discovery.manifest import from_class
@@ -76,9 +76,6 @@ CALLS = {
     Cap.REBOOT: lambda driver, **of: driver.reboot_cluster(**of, hard=True),
     Cap.ROTATE_CREDENTIAL: lambda driver, **of: driver.rotate_credential(**of),
     Cap.ROTATE_CA_CERTIFICATE: lambda driver, **of: driver.rotate_ca_certificate(**of),
-    Cap.NODEGROUPS: lambda driver, **of: [
-        getattr(driver, name)(**of, nodegroup=group()) for name in METHODS[Cap.NODEGROUPS]
-    ],
 }
 
 
@@ -142,7 +139,7 @@ class Contract(unittest.TestCase):
             self.assertFalse(parameters & {'osc', 'client', 'session', 'conf'}, name)
         self.assertEqual(
             ['site', 'credentials', 'secrets', 'template', 'defaults', 'nodes', 'join_key',
-             'console'],
+             'console', 'readings'],
             [field.name for field in dataclasses.fields(Context)],
         )  # fmt: skip
 
@@ -297,13 +294,6 @@ class Capabilities(unittest.TestCase):
         for name in ('rotate_credential', 'rotate_ca_certificate'):
             found = getattr(Rotating(), name)(context=context(), cluster=cluster())
             self.assertIsNone(found)
-
-    def test_a_driver_with_half_a_capability_cannot_be_defined(self):
-        for names in (('create_nodegroup',), ('update_nodegroup', 'delete_nodegroup')):
-            members = {name: lambda self, context, cluster, nodegroup: None for name in names}
-            with self.assertRaisesRegex(TypeError, 'it lacks'):
-                defined(ForeignDriver, **members)
-            self.assertTrue(defined(PlainNodes, **members), 'the engine has the other half')
 
 
 class NodeDrivers(unittest.TestCase):

@@ -82,6 +82,7 @@ STRATEGIES = st.builds(
     max_surge=PORTIONS,
     max_unavailable=PORTIONS_ABOVE_0,
     batch=st.none() | st.integers(1, 9),
+    drain_timeout_s=st.none() | SECONDS,
 )
 FALLBACKS = st.builds(Fallback, flavors=several(TEXTS), zones=several(TEXTS))
 HEALTHS = st.builds(

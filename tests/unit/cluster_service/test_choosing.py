@@ -1,10 +1,14 @@
 from kiln.cluster_drivers.scale import DefaultScaleManager
+from kiln.cluster_drivers.values import Context
 from kiln.cluster_service.choosing import chosen
 from kiln.cluster_service.requests import Resize as Ask
 from kiln.clusters.models import Node, NodeState
 from kiln.clusters.spec import NodeGroupSpec, Place, Shape
+from kiln.engine.measuring import Meter
+from kiln.engine.nodes.scale_choice import ScaleChoice
 from kiln.engine.plan.diff import Resize
 from tests.unit.cluster_service.site import ConductedCase
+from tests.unit.engine.site import Plain
 
 GROUP = NodeGroupSpec(name='work', shape=Shape(count=2))
 PAGE = """
@@ -24,6 +28,11 @@ class Backwards(DefaultScaleManager):
         return list(reversed(nodes))
 
 
+class BackwardsDriver(Plain):
+    def get_scale_manager(self, context, cluster):
+        return Backwards(context, cluster)
+
+
 def a_node(number, zone=None, **more):
     return Node(
         id=f'n-{number}', cluster_id='c', group='work', name=f'n{number}', place=Place(zone=zone),
@@ -35,7 +44,8 @@ class Choosing(ConductedCase):
     def victims(self, nodes, victims, named=()):
         found = Resize(shape=GROUP.shape, victims=dict.fromkeys(victims, 'the group shrinks'))
         named = dict.fromkeys(named, 'asked for')
-        return set(chosen(Backwards(None, None), GROUP, nodes, found, named).victims)
+        scale = ScaleChoice(BackwardsDriver(), Context(nodes=tuple(nodes)), None, Meter())
+        return set(chosen(scale, GROUP, nodes, found, named).victims)
 
     def test_the_driver_chooses_among_all_nodes_of_a_place(self):
         nodes = [a_node(1), a_node(2), a_node(3)]

@@ -10,7 +10,7 @@ from kiln.exceptions import (
     ServiceUnavailable,
 )
 from kiln.telemetry.events import CallRecord
-from kiln.telemetry.prometheus import BUCKETS_S, PrometheusListener
+from kiln.telemetry.prometheus import BUCKETS_S, ClusterGauges, PrometheusListener
 from kiln.testing.clock import VirtualClock
 from kiln.wrappers.observer import ObserverDriver
 from tests.unit.memory_driver import MemoryDriver
@@ -177,3 +177,16 @@ class PrometheusTest(unittest.TestCase):
         labels = {'backend': 'east', 'operation': 'get'}
         self.assertEqual(self.value('kiln_calls_total', code='ok', **labels), 1600)
         self.assertEqual(self.value('kiln_call_seconds_count', **labels), 1600)
+
+    def test_values_of_clusters_are_gauges_and_unknown_values_are_absent(self):
+        gauges = ClusterGauges(self.registry)
+        gauges.export('web', {'nodes': 3.0, 'heat': None})
+        gauges.export('shop', {'nodes': 1.0})
+
+        def value(cluster, name):
+            labels = {'cluster': cluster, 'metric': name}
+            return self.registry.get_sample_value('kiln_cluster_metric', labels)
+
+        self.assertEqual((3.0, None), (value('web', 'nodes'), value('web', 'heat')))
+        gauges.export('web', {})
+        self.assertEqual((None, 1.0), (value('web', 'nodes'), value('shop', 'nodes')))

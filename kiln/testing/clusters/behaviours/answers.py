@@ -12,15 +12,17 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kiln.clock import Deadline, deadline_scope
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.calls import call_driver
 from kiln.cluster_drivers.monitor import Gauge
+from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import (
     Bootstrap,
+    Cap,
     Drained,
     PlannedChange,
     PlannedGroup,
@@ -216,12 +218,37 @@ class Answers(ClusterFixture):
                 except KilnError:
                     continue  # an error of the contract is an answer, too
 
+    def test_the_backend_of_a_group_is_the_same_in_each_call(self) -> None:
+        of = {'cluster': self.asked(self.nodes_driver())['cluster'], 'nodegroup': samples.group(1)}
+        with self.soon('The choice of a backend'):
+            chosen = {self.nodes_driver().compute_driver_for(**of) for _ in range(5)}
+        self.assertEqual(1, len(chosen), chosen)
+        self.assertIsInstance(chosen.pop(), str | None)
+
+    def test_a_rotation_returns_soon_with_a_report_or_an_error(self) -> None:
+        opened = self.driver_class.open()
+        for cap in (Cap.ROTATE_CREDENTIAL, Cap.ROTATE_CA_CERTIFICATE):
+            if cap not in opened.capabilities:
+                continue
+            with self.soon('The rotation'), deadline_scope(Deadline.after(self.look_s)):
+                try:
+                    report = getattr(opened, cap.value)(**self.asked(opened))
+                except KilnError:
+                    continue  # nothing runs in the kit that could be rotated
+            self.assertIsInstance(report, StatusReport | None)
+
     def test_the_removal_order_names_existing_nodes(self) -> None:
+        self._existing(lambda scale, nodes: scale.order(samples.group(1), nodes))
+
+    def test_the_replacement_order_names_existing_nodes(self) -> None:
+        self._existing(lambda scale, nodes: scale.replacement_order(samples.group(3), nodes))
+
+    def _existing(self, ask: Callable[[ScaleManager, Sequence[Node]], Sequence[Node]]) -> None:
         opened = self.driver_class.open()
         of = self.asked(opened)
         nodes = of['context'].nodes
         with deadline_scope(Deadline.after(self.look_s)):
-            order = list(opened.get_scale_manager(**of).order(samples.group(1), nodes))
+            order = list(ask(opened.get_scale_manager(**of), nodes))
         self.assertEqual(len(order), len({node.id for node in order}), 'a node is named twice')
         self.assertLessEqual({node.id for node in order}, {node.id for node in nodes})
 

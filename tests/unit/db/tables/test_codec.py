@@ -64,7 +64,8 @@ groups = st.builds(
     NodeGroupSpec, name=words, shape=shapes, role=words, machine=machines, min_count=counts,
     max_count=st.none() | counts,
     strategy=st.builds(
-        Strategy, max_surge=portions, max_unavailable=portions, batch=st.none() | counts
+        Strategy, max_surge=portions, max_unavailable=portions, batch=st.none() | counts,
+        drain_timeout_s=st.none() | seconds,
     ),
     fallback=st.builds(Fallback, flavors=several, zones=several),
     health=st.builds(Health, startup_timeout_s=seconds, max_unhealthy=portions),

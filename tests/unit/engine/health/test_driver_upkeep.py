@@ -4,6 +4,7 @@ import dataclasses
 import threading
 
 from kiln.clock import current_deadline
+from kiln.cluster_drivers.monitor import Metric, Monitor
 from kiln.cluster_service.views import ClusterView
 from kiln.cluster_service.why import why
 from kiln.clusters.exceptions import ClusterDriverError
@@ -211,3 +212,48 @@ class Standing(Site):
     def test_a_conductor_tends_its_clusters_by_itself(self):
         self.created(group(1))
         self.until(lambda: len(self.driver.calls) > 2)
+
+
+class Count(Monitor):
+    metrics = (Metric('nodes', 'nodes', 'All nodes.'), Metric('heat', 'celsius', 'Warmth.'))
+
+    def pull(self):
+        return {'nodes': len(self.context.nodes)}
+
+
+class Measuring(Plain):
+    """Measures, and does not tend."""
+
+    def get_monitor(self, context, cluster):
+        return Count(context, cluster)
+
+
+class Measured(TendedSite):
+    def setUp(self):
+        super().setUp()
+        self.driver = Measuring()
+        self.exported = []
+        parts = dataclasses.replace(
+            self.parts, drivers=OneDriver(self.driver),
+            export_readings=lambda *values: self.exported.append(values),
+        )  # fmt: skip
+        self.tending = DriverUpkeep(parts, 'tests')
+        self.addCleanup(self.tending.close)
+
+    def idle(self):
+        return not self.tending.busy
+
+    def test_what_a_driver_measures_is_exported_each_time(self):
+        cluster = self.created(group(2))
+        self.tend()
+        self.tend()
+        self.assertEqual([(cluster.name, {'nodes': 2.0, 'heat': None})] * 2, self.exported)
+
+    def test_a_deleted_cluster_has_no_values(self):
+        cluster = self.created(group(1))
+        self.tend()
+        self.succeeded(self.submit(cluster, OperationKind.DELETE))
+        self.exported.clear()
+        self.tend()
+        self.tend()
+        self.assertEqual([(cluster.name, {})], self.exported)
