@@ -208,7 +208,7 @@ def _not_found(asked: Asked, reply: Reply) -> type[AmphoraComputeError]:
 def _conflict(asked: Asked, said: str) -> tuple[type[AmphoraComputeError], dict[str, Any]]:
     # Neutron answers 409 for a full quota; Nova for a busy instance, which does
     # not stay busy.
-    busy = 'task_state' in said
+    busy = 'task_state' in said or 'vm_state building' in said
     if _QUOTA.search(said):
         return QuotaExceeded, {}
     if asked.building:
