@@ -17,7 +17,9 @@ is a defect of the driver. The error of a build has its ``build_key``, that of a
 an amphora its ``amphora_id``, and ``outcome`` states what is left in the backend. The error
 of a call about a port, a network, a flavor, an image, a zone or a resource has the id or name
 that was given as its ``resource_id``. InstanceStateConflict is retryable as long as the
-amphora is busy, and not in a state in which it stays until somebody acts on it.
+amphora is busy, and not in a state in which it stays until somebody acts on it. If the state
+of the amphora does not allow a port to be attached, the conflict does not name the port: a
+caller can then know it from a port that is in use.
 
 An error is a value: it names its subject, its facts are plain data that agree with each
 other, and another process can read it. Every call about an amphora that does not exist

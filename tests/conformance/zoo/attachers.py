@@ -33,12 +33,11 @@ class AttachesFromMemory(NoopAnimal):
 class MindsTheState(NoopAnimal):
     """Refuses an amphora that does not run, before it looks what is to be done."""
 
-    def mind(self, amphora_id, resource_id):
+    def mind(self, amphora_id):
         if super()._status(amphora_id).state is State.SUSPENDED:
             raise InstanceStateConflict(
                 f'Cannot change the ports of {amphora_id}: it is suspended.',
                 amphora_id=amphora_id,
-                resource_id=resource_id,
             )
 
 
@@ -47,7 +46,7 @@ class AttachesOnlyToWhatRuns(MindsTheState):
     """Refuses to attach a port again while the instance is suspended."""
 
     def _attach_port(self, amphora_id, port_id):
-        self.mind(amphora_id, port_id)
+        self.mind(amphora_id)
         return super()._attach_port(amphora_id, port_id)
 
 
@@ -56,7 +55,7 @@ class DetachesOnlyFromWhatRuns(MindsTheState):
     """Refuses to detach an unattached port while the instance is suspended."""
 
     def _detach_port(self, amphora_id, port_id):
-        self.mind(amphora_id, port_id)
+        self.mind(amphora_id)
         super()._detach_port(amphora_id, port_id)
 
 
@@ -65,7 +64,7 @@ class DetachesNetworksOnlyFromWhatRuns(MindsTheState):
     """Refuses to detach an unattached network while the instance is suspended."""
 
     def _detach_network(self, amphora_id, network_id):
-        self.mind(amphora_id, network_id)
+        self.mind(amphora_id)
         super()._detach_network(amphora_id, network_id)
 
 
@@ -267,3 +266,18 @@ class NamesNoFlavor(NoopAnimal):
             super()._validate_flavor(flavor)
         except InvalidRequest as exc:
             raise InvalidRequest(str(exc)) from exc
+
+
+@caught_by(
+    'test_a_conflict_with_what_is_being_built_is_retryable',
+    'test_a_conflict_with_what_is_suspended_is_not_retryable',
+)
+class BlamesThePort(NoopAnimal):
+    """Names the port where the amphora is busy or suspended."""
+
+    def _attach_port(self, amphora_id, port_id):
+        try:
+            return super()._attach_port(amphora_id, port_id)
+        except InstanceStateConflict as exc:
+            exc.resource_id = port_id
+            raise
