@@ -215,6 +215,8 @@ class Amphora:
     amphora_type: AmphoraType = AmphoraType.VM
     build_key: str | None = None
     owner: str | None = None
+    # This and the next three are what its build named, in the words of the request or of the
+    # backend; None only if neither names any.
     flavor: str | None = None
     image_id: str | None = None
     availability_zone: str | None = None

@@ -73,7 +73,7 @@ _CHECKS: Mapping[Call, tuple[_Check, ...]] = {
     Call.REBUILD: (AMPHORA_ID, _optional_text('image_id')),
     Call.ATTACH_PORT: (AMPHORA_ID, _PORT),
     Call.DETACH_PORT: (AMPHORA_ID, _PORT),
-    Call.ATTACH_NETWORK: (AMPHORA_ID, _NETWORK, _optional_text('address')),
+    Call.ATTACH_NETWORK: (AMPHORA_ID, _NETWORK, validation.check_address),
     Call.DETACH_NETWORK: (AMPHORA_ID, _NETWORK),
     Call.CREATE_SERVER_GROUP: (_text('name'), _text('policy')),
     Call.DELETE_SERVER_GROUP: (_text('server_group_id'),),

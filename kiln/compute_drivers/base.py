@@ -294,15 +294,19 @@ class AmphoraComputeDriver(ComputeHooks):
     # ---- ports, networks, groups ----------------------------------------
 
     def attach_port(self, amphora_id: str, port_id: str) -> Attachment:
-        """Attach a port; succeed if it is already attached.
+        """Attach a port; succeed if it is already attached, in whatever state.
 
-        :raises InstanceStateConflict: the port is in use elsewhere.
+        The port outlives the amphora, with its addresses, as it belongs to its caller.
+
+        :raises ResourceNotFoundError: the port does not exist.
+        :raises InstanceStateConflict: the port is in use elsewhere, or the amphora's state
+            does not allow attaching.
         """
         attachment: Attachment = self._perform_checked(Call.ATTACH_PORT, amphora_id, port_id)
         return attachment
 
     def detach_port(self, amphora_id: str, port_id: str) -> None:
-        """Detach a port; succeed if it is not attached.
+        """Detach a port; succeed if it is not attached, in whatever state.
 
         A port of another amphora stays attached there.
         """
@@ -311,14 +315,23 @@ class AmphoraComputeDriver(ComputeHooks):
     def attach_network(
         self, amphora_id: str, network_id: str, *, address: str | None = None
     ) -> Attachment:
-        """Attach a new port of a network, with a fixed address if one is given."""
+        """Attach a new port of a network, with a fixed address if one is given.
+
+        Each call attaches another port, unless the backend has one port for each network of
+        an amphora: it then returns the port that is attached.
+
+        :raises InvalidRequest: what was given is not an IP address, or not one of the network.
+        :raises ResourceNotFoundError: the network does not exist.
+        :raises InstanceStateConflict: the address is taken, or the amphora's state does not
+            allow attaching.
+        """
         attachment: Attachment = self._perform_checked(
             Call.ATTACH_NETWORK, amphora_id, network_id, address
         )
         return attachment
 
     def detach_network(self, amphora_id: str, network_id: str) -> None:
-        """Detach all ports of a network; succeed if none is attached."""
+        """Detach all ports of a network; succeed if none is attached, in whatever state."""
         self._perform_checked(Call.DETACH_NETWORK, amphora_id, network_id)
 
     def create_server_group(self, name: str, policy: str) -> ServerGroup:

@@ -9,11 +9,17 @@ of them has built, every other describes, lists, finds, builds again to the same
 and deletes: nothing that another driver needs is kept in memory alone. A call changes only
 the amphora that it names; amphorae with the same name or key, of any owner, stay as they
 are. An id is accepted whatever the owner of its amphora, and neither a name nor a key is
-taken for an id.
+taken for an id. An id is compared as a whole and as it was returned: any other text, of
+whatever form, is the id of no amphora.
 
 An error of the backend is raised as the kiln error that fits; an error of any other class
 is a defect of the driver. The error of a build has its ``build_key``, that of a call about
-an amphora its ``amphora_id``, and ``outcome`` states what is left in the backend.
+an amphora its ``amphora_id``, and ``outcome`` states what is left in the backend. The error
+of a call about a port, a network, a flavor, an image, a zone or a resource has the id or name
+that was given as its ``resource_id``. InstanceStateConflict is retryable as long as the
+amphora is busy, and not in a state in which it stays until somebody acts on it. If the state
+of the amphora does not allow a port to be attached, the conflict does not name the port: a
+caller can then know it from a port that is in use.
 
 An error is a value: it names its subject, its facts are plain data that agree with each
 other, and another process can read it. Every call about an amphora that does not exist
@@ -67,7 +73,8 @@ class ComputeHooks(abc.ABC):
         answer was lost, raise :class:`~kiln.exceptions.BuildOutcomeUnknown`, and never
         guess.
         All of the request takes effect, or the build is refused: nothing is dropped. What
-        the amphora reports of it is as in the request, in any script. A build that is
+        the amphora reports of it is as in the request, in any script. It has the ports and
+        networks that were requested, and no others unless none was requested. A build that is
         refused gives back the ports and other resources that it took.
         """
 
@@ -166,19 +173,19 @@ class ComputeHooks(abc.ABC):
         raise NotImplementedError
 
     def _attach_port(self, amphora_id: str, port_id: str) -> Attachment:
-        """Attach a port; succeed if it is already attached."""
+        """Attach a port; succeed if it is already attached, in whatever state."""
         raise NotImplementedError
 
     def _detach_port(self, amphora_id: str, port_id: str) -> None:
-        """Detach a port; succeed if it is not attached."""
+        """Detach a port; succeed if it is not attached, in whatever state."""
         raise NotImplementedError
 
     def _attach_network(self, amphora_id: str, network_id: str, address: str | None) -> Attachment:
-        """Attach a new port of a network."""
+        """Attach a new port of a network; ``address`` is an IP address, or None."""
         raise NotImplementedError
 
     def _detach_network(self, amphora_id: str, network_id: str) -> None:
-        """Detach all ports of a network; succeed if none is attached."""
+        """Detach all ports of a network; succeed if none is attached, in whatever state."""
         raise NotImplementedError
 
     def _create_server_group(self, name: str, policy: str) -> ServerGroup:

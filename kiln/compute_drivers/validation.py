@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import ipaddress
 import itertools
 import os
 import re
@@ -122,6 +123,17 @@ def check_text(argument: str, value: object, *, max_length: int = MAX_TEXT) -> s
 def check_optional(argument: str, value: object) -> str | None:
     """Return None, or what check_text() returns."""
     return None if value is None else check_text(argument, value)
+
+
+def check_address(address: object) -> str | None:
+    """Return None, or the text of an IP address."""
+    text = check_optional('address', address)
+    if text is not None:
+        try:
+            ipaddress.ip_address(text)
+        except ValueError:
+            raise InvalidRequest(f'address must be an IP address, not {quoted(text)}.') from None
+    return text
 
 
 def is_text(value: str) -> bool:

@@ -227,7 +227,8 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
     def _check_offered(self, kind: str, name: str) -> None:
         if not self._file.current.offers(kind, name):
             raise InvalidRequest(
-                f'Cannot use {kind} {name!r}: no machine of the inventory has it.'
+                f'Cannot use {kind} {name!r}: no machine of the inventory has it.',
+                resource_id=name,
             )
 
     # ---- machine pool, for its operator ------------------------------------------

@@ -24,6 +24,10 @@ class Faults:
     What is left as it is cannot be shown, and is reported as that.
     """
 
+    #: Reasons with which the backend fails a build that it has accepted, in its own words, and
+    #: the code of the build error that each stands for.
+    fault_codes: Mapping[str, str] = MappingProxyType({})
+
     def refuse(self, call: Call) -> None:
         """Have the next such call refused by a backend that is out of order."""
         raise CannotBeShown('refuse() is not among the faults that are offered')
@@ -73,6 +77,12 @@ class Bench(Faults):
     #: Ports that hang nowhere, and networks, to try attaching with.
     port_ids: Sequence[str] = ()
     network_ids: Sequence[str] = ()
+    #: True if the backend knows which ports, and which networks, exist: a driver must then
+    #: refuse any other. A backend without a list of them takes any id.
+    knows_ports: bool = False
+    knows_networks: bool = False
+    #: True if the backend has one port for each network of an amphora.
+    attaches_networks_once: bool = False
     #: The most amphorae in one page of the backend's lists, where a test can build one more.
     page_size: int = 4
     #: Seconds within which the backend shows every effect, such as that a new amphora is
@@ -105,7 +115,7 @@ def offers_faults(faults: Faults) -> bool:
     return any(
         getattr(type(faults), name) is not fault
         for name, fault in vars(Faults).items()
-        if not name.startswith('_')
+        if callable(fault) and not name.startswith('_')
     )
 
 

@@ -33,6 +33,11 @@ class Asked:
         """Return the context of a request for an amphora, and for a resource of it."""
         return cls(verb=verb, subject=amphora_id, amphora_id=amphora_id, resource_id=resource_id)
 
+    @classmethod
+    def of(cls, verb: str, resource_id: str) -> Self:
+        """Return the context of a request for something that is not an amphora."""
+        return cls(verb=verb, subject=resource_id, resource_id=resource_id)
+
     @property
     def building(self) -> bool:
         """True if the request is about a build, and so are its errors."""

@@ -11,3 +11,6 @@ class DockerBench(Bench):
     # An engine that creates many containers at once takes long for each.
     timeout_s = 180.0
     soon_s = 60.0
+    knows_networks = True
+    # An engine connects a container to a network once.
+    attaches_networks_once = True

@@ -135,8 +135,12 @@ class DockerDriver(AmphoraComputeDriver):
         self._own(asked)
         try:
             self._engine.ask(asked, Session.pause, amphora_id)
-        except InstanceStateConflict:
-            if self._status(amphora_id).state is not State.SUSPENDED:
+        except InstanceStateConflict as exc:
+            seen = self._status(amphora_id)
+            if seen.task_state is not None:
+                why = f'it is busy {seen.task_state}.'
+                raise asked.error(InstanceStateConflict, why, retryable=True) from exc
+            if seen.state is not State.SUSPENDED:
                 raise
 
     def _resume(self, amphora_id: str) -> None:
@@ -151,7 +155,9 @@ class DockerDriver(AmphoraComputeDriver):
         if amphora.state is State.SUSPENDED:
             raise asked.error(InstanceStateConflict, 'it is suspended; resume it first.')
         if amphora.state in (State.BUILDING, State.DELETING):
-            raise asked.error(InstanceStateConflict, f'it is {amphora.state}.')
+            # A retry can succeed after a build, but not after a delete.
+            busy = amphora.state is State.BUILDING
+            raise asked.error(InstanceStateConflict, f'it is {amphora.state}.', retryable=busy)
         grace_s = 0 if hard else self._settings.stop_timeout
         ask = functools.partial(self._engine.ask_patiently, asked)
         self._reboots.begin(amphora_id, lambda: ask(Session.restart, amphora_id, timeout=grace_s))
@@ -169,6 +175,12 @@ class DockerDriver(AmphoraComputeDriver):
         found = translate.attachment_of(amphora_id, network_id, self._container(asked), full_id)
         if found is None:
             raise asked.error(InstanceStateConflict, 'the network was detached again meanwhile.')
+        if address is not None and address not in found.addresses:
+            has = ', '.join(found.addresses) or 'none'
+            raise asked.error(
+                InstanceStateConflict,
+                f'it is attached already, with another address: {has}. Detach it first.',
+            )
         return found
 
     def _detach_network(self, amphora_id: str, network_id: str) -> None:
@@ -197,17 +209,17 @@ class DockerDriver(AmphoraComputeDriver):
     # ---- validation, resources, console ----------------------------------
 
     def _validate_flavor(self, flavor: str) -> None:
-        self._builds.flavor(Asked(verb='use flavor', subject=flavor), flavor)
+        self._builds.flavor(Asked.of('use flavor', flavor), flavor)
 
     def _validate_image(self, image_id: str) -> None:
-        self._images.validate(Asked(verb='use image', subject=image_id), image_id)
+        self._images.validate(Asked.of('use image', image_id), image_id)
 
     def _describe_image(self, image_id: str) -> ImageFacts:
-        return self._images.facts(Asked(verb='use image', subject=image_id), image_id)
+        return self._images.facts(Asked.of('use image', image_id), image_id)
 
     def _validate_zone(self, availability_zone: str) -> None:
         if availability_zone not in self._settings.zones:
-            asked = Asked(verb='use zone', subject=availability_zone)
+            asked = Asked.of('use zone', availability_zone)
             raise asked.error(
                 InvalidRequest,
                 f'there is no such zone; the zones are {", ".join(self._settings.zones)}.',

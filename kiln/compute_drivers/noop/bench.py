@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Collection
+from types import MappingProxyType
 from typing import Any
 
 from kiln.compute_drivers.authoring.bench import Bench, CannotBeShown
@@ -13,6 +14,7 @@ from kiln.compute_drivers.noop import view
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Action, Fault
 from kiln.compute_drivers.noop.simulation.machines import PAGE
+from kiln.exceptions import InsufficientCapacity, QuotaExceeded
 from kiln.models import BuildRequest
 
 #: Seconds for what takes the simulated cloud no time, on a busy machine.
@@ -25,6 +27,13 @@ class NoopBench(Bench):
     """Scripts the faults of one cloud, and has its ports, its networks and its times."""
 
     page_size = PAGE
+    fault_codes = MappingProxyType(
+        {
+            'No valid host was found.': InsufficientCapacity.code,
+            'Exceeded maximum number of retries.': InsufficientCapacity.code,
+            'Quota exceeded for cores.': QuotaExceeded.code,
+        }
+    )
 
     def __init__(self, driver: NoopDriver) -> None:
         super().__init__(driver)
@@ -33,6 +42,8 @@ class NoopBench(Bench):
         # A cloud without a list accepts any id.
         self.port_ids = ('port-1', 'port-2') if offered.ports is None else tuple(offered.ports)
         self.network_ids = ('net-1',) if offered.networks is None else tuple(offered.networks)
+        self.knows_ports = offered.ports is not None
+        self.knows_networks = offered.networks is not None
 
         # The longest course of a behaviour is a build, an act on it, and its end.
         latencies = self._cloud.gate.latencies

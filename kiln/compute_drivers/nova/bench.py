@@ -11,3 +11,5 @@ class NovaBench(Bench):
     # A server boots in minutes where its image is new to a host.
     timeout_s = 600.0
     soon_s = 60.0
+    knows_ports = True
+    knows_networks = True

@@ -47,6 +47,8 @@ from kiln.models import (
 _OVERLAP_S = 2
 #: The statuses with which Nova reports that a port or a network is already attached.
 _TAKEN = (400, 409)
+#: The form of Nova's ids; in a path, any other text could name something else.
+_ID = re.compile(r'(?!detail$)[0-9a-z-]+')
 
 _GROUPS = '/os-server-groups'
 
@@ -91,11 +93,11 @@ class ServerDriver(AmphoraComputeDriver):
         return self._builds.build(request)
 
     def _delete(self, amphora_id: str) -> None:
-        asked = Asked.about('delete', amphora_id)
+        asked = _about('delete', amphora_id)
         self._builds.delete(asked, self.owner)
 
     def _get(self, amphora_id: str) -> Amphora:
-        asked = Asked.about('get', amphora_id)
+        asked = _about('get', amphora_id)
         amphora = translate.amphora_of(self._server(asked))
         if len({address.mac for address in amphora.addresses}) > 1:
             # With two or more ports, the network of each address matters.
@@ -125,7 +127,7 @@ class ServerDriver(AmphoraComputeDriver):
     # ---- status ----------------------------------------------------------
 
     def _status(self, amphora_id: str) -> ComputeStatus:
-        server = self._server(Asked.about('read the status of', amphora_id))
+        server = self._server(_about('read the status of', amphora_id))
         return translate.status_of(server, self.clock.time())
 
     def _changes(self, since: str) -> Changes:
@@ -217,7 +219,7 @@ class ServerDriver(AmphoraComputeDriver):
     # ---- execution state -------------------------------------------------
 
     def _suspend(self, amphora_id: str) -> None:
-        asked = Asked.about('suspend', amphora_id)
+        asked = _about('suspend', amphora_id)
         try:
             self._act(asked, 'suspend')
         except InstanceStateConflict:
@@ -225,7 +227,7 @@ class ServerDriver(AmphoraComputeDriver):
                 raise
 
     def _resume(self, amphora_id: str) -> None:
-        asked = Asked.about('resume', amphora_id)
+        asked = _about('resume', amphora_id)
         try:
             self._act(asked, 'resume')
         except NotSuspendedError as exc:
@@ -238,10 +240,10 @@ class ServerDriver(AmphoraComputeDriver):
 
     def _reboot(self, amphora_id: str, hard: bool) -> None:
         how = {'type': 'HARD' if hard else 'SOFT'}
-        self._act(Asked.about('reboot', amphora_id), 'reboot', how)
+        self._act(_about('reboot', amphora_id), 'reboot', how)
 
     def _rebuild(self, amphora_id: str, image_id: str | None) -> None:
-        asked = Asked.about('rebuild', amphora_id)
+        asked = _about('rebuild', amphora_id)
         if image_id is None:
             same = (self._server(asked).get('image') or {}).get('id')
             if not same:
@@ -258,7 +260,7 @@ class ServerDriver(AmphoraComputeDriver):
     # ---- ports, networks, groups -----------------------------------------
 
     def _attach_port(self, amphora_id: str, port_id: str) -> Attachment:
-        asked = Asked.about(f'attach port {port_id} to', amphora_id, port_id)
+        asked = _about(f'attach port {port_id} to', amphora_id, port_id)
         try:
             return self._attach(asked, {'port_id': port_id})
         except AmphoraComputeError as exc:
@@ -275,15 +277,22 @@ class ServerDriver(AmphoraComputeDriver):
             raise
 
     def _detach_port(self, amphora_id: str, port_id: str) -> None:
-        asked = Asked.about(f'detach port {port_id} from', amphora_id, port_id)
+        asked = _about(f'detach port {port_id} from', amphora_id, port_id)
+        if not _ID.fullmatch(port_id):
+            self._server(asked)
+            return
         try:
             self._services.ask(asked, 'DELETE', f'/servers/{amphora_id}/os-interface/{port_id}')
         except ResourceNotFoundError:
             # For a server that does not exist, Nova might report the missing port first.
             self._server(asked)
+        except InstanceStateConflict:
+            # Nova checks the state of the server before it looks for the port.
+            if any(one['port_id'] == port_id for one in self._interfaces(asked)):
+                raise
 
     def _attach_network(self, amphora_id: str, network_id: str, address: str | None) -> Attachment:
-        asked = Asked.about(f'attach network {network_id} to', amphora_id, network_id)
+        asked = _about(f'attach network {network_id} to', amphora_id, network_id)
         wanted: dict[str, Any] = {'net_id': network_id}
         if address:
             wanted['fixed_ips'] = [{'ip_address': address}]
@@ -296,7 +305,7 @@ class ServerDriver(AmphoraComputeDriver):
             raise
 
     def _detach_network(self, amphora_id: str, network_id: str) -> None:
-        asked = Asked.about(f'detach network {network_id} from', amphora_id, network_id)
+        asked = _about(f'detach network {network_id} from', amphora_id, network_id)
         for interface in self._interfaces(asked):
             if interface['net_id'] == network_id:
                 self._detach_port(amphora_id, interface['port_id'])
@@ -331,7 +340,9 @@ class ServerDriver(AmphoraComputeDriver):
         return alike[0] if len(alike) == 1 else None
 
     def _delete_server_group(self, server_group_id: str) -> None:
-        asked = Asked(verb='delete server group', subject=server_group_id)
+        asked = Asked.of('delete server group', server_group_id)
+        if not _ID.fullmatch(server_group_id):
+            return
         try:
             self._services.ask(asked, 'DELETE', f'{_GROUPS}/{server_group_id}')
         except ResourceNotFoundError:
@@ -340,17 +351,17 @@ class ServerDriver(AmphoraComputeDriver):
     # ---- validation, resources, console ----------------------------------
 
     def _validate_flavor(self, flavor: str) -> None:
-        self._catalogue.flavor_id(Asked(verb='use flavor', subject=flavor), flavor)
+        self._catalogue.flavor_id(Asked.of('use flavor', flavor), flavor)
 
     def _validate_image(self, image_id: str) -> None:
-        self._catalogue.check_image(Asked(verb='use image', subject=image_id), image_id)
+        self._catalogue.check_image(Asked.of('use image', image_id), image_id)
 
     def _validate_zone(self, availability_zone: str) -> None:
-        asked = Asked(verb='use zone', subject=availability_zone)
+        asked = Asked.of('use zone', availability_zone)
         self._catalogue.check_zone(asked, availability_zone)
 
     def _describe_image(self, image_id: str) -> ImageFacts:
-        return self._catalogue.image_facts(Asked(verb='use image', subject=image_id), image_id)
+        return self._catalogue.image_facts(Asked.of('use image', image_id), image_id)
 
     def _list_zones(self) -> Sequence[str]:
         return self._catalogue.zones(Asked(verb='list', subject='zones'))
@@ -359,14 +370,14 @@ class ServerDriver(AmphoraComputeDriver):
         return self._ports.resources(Asked(verb='list', subject=f'the ports of {owner}'), owner)
 
     def _delete_resource(self, resource: Resource) -> None:
-        asked = Asked(verb=f'delete {resource.kind}', subject=resource.id, resource_id=resource.id)
+        asked = Asked.of(f'delete {resource.kind}', resource.id)
         if resource.kind != PORT:
             raise asked.error(InvalidRequest, 'only ports are resources of this backend.')
         self._ports.delete(asked, resource.id)
 
     def _console_log(self, amphora_id: str, lines: int | None) -> str:
         wanted = {} if lines is None else {'length': lines}
-        asked = Asked.about('read the console log of', amphora_id)
+        asked = _about('read the console log of', amphora_id)
         answer = self._post_action(asked, 'os-getConsoleOutput', wanted)
         return str(answer['output'])
 
@@ -406,3 +417,11 @@ class ServerDriver(AmphoraComputeDriver):
             body={'interfaceAttachment': wanted},
         )
         return translate.attachment_of(asked.amphora_id, answer['interfaceAttachment'])
+
+
+def _about(verb: str, amphora_id: str, resource_id: str | None = None) -> Asked:
+    """Return the context of a request for a server, whose id has a form of Nova's."""
+    asked = Asked.about(verb, amphora_id, resource_id)
+    if not _ID.fullmatch(amphora_id):
+        raise asked.error(InstanceNotFoundError, 'Nova has no ids of that form.')
+    return asked

@@ -2,6 +2,7 @@
 
 from tests.conformance.zoo import (
     askers,
+    attachers,
     builders,
     deleters,
     droppers,
@@ -20,6 +21,7 @@ from tests.conformance.zoo.species import ZOO
 __all__ = [
     'ZOO',
     'askers',
+    'attachers',
     'builders',
     'deleters',
     'droppers',

@@ -14,6 +14,7 @@ from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
     'test_many_threads_can_delete_one_instance',
     'test_deleting_an_instance_leaves_that_of_another_owner',
     'test_a_name_or_a_key_is_not_taken_for_an_id',
+    'test_an_id_that_the_backend_has_not_returned_is_not_found',
 )
 class DeletesOnlyWhatIs(MinimalAnimal):
     """Fails a delete of an instance that is already gone."""
@@ -27,6 +28,7 @@ class DeletesOnlyWhatIs(MinimalAnimal):
 @caught_by(
     'test_a_deleted_instance_has_no_status',
     'test_a_deleted_instance_is_left_out_of_statuses',
+    'test_an_id_that_the_backend_has_not_returned_is_not_found',
 )
 class KeepsAGraveyard(MinimalAnimal):
     """Reports a deleted instance as DELETED forever."""
@@ -99,6 +101,7 @@ class FindsTheDeadByKey(MinimalAnimal):
     'test_deleting_an_instance_leaves_its_namesake',
     'test_deleting_an_instance_leaves_that_of_another_owner',
     'test_a_name_or_a_key_is_not_taken_for_an_id',
+    'test_an_id_that_the_backend_has_not_returned_is_not_found',
 )
 class DeletesTheOldest(MinimalAnimal):
     """Deletes one instance more than requested."""

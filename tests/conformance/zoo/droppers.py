@@ -82,6 +82,7 @@ class SpeaksAscii(Altering):
 @caught_by(
     'test_a_network_of_a_build_is_attached',
     'test_all_that_is_requested_together_is_found_again',
+    'test_a_build_has_the_ports_and_the_networks_that_it_named_and_no_others',
 )
 class DropsNetworks(Dropping):
     """Ignores the networks of a build."""
@@ -93,6 +94,7 @@ class DropsNetworks(Dropping):
 @caught_by(
     'test_the_ports_of_a_build_are_attached',
     'test_a_build_with_a_free_and_a_taken_port_takes_neither',
+    'test_a_build_has_the_ports_and_the_networks_that_it_named_and_no_others',
 )
 class DropsPorts(Dropping):
     """Ignores the ports of a build."""
@@ -104,6 +106,7 @@ class DropsPorts(Dropping):
 @caught_by(
     'test_the_ports_of_a_build_are_attached',
     'test_a_build_with_a_free_and_a_taken_port_takes_neither',
+    'test_a_build_has_the_ports_and_the_networks_that_it_named_and_no_others',
 )
 class UsesTheFirstPort(Dropping):
     """Attaches one port of a build."""
@@ -189,6 +192,7 @@ class SkipsTheLastPage(NoopAnimal):
     'test_addresses_come_in_one_order_and_by_port',
     'test_an_instance_is_described_alike_wherever_it_is_found',
     'test_detaching_a_network_leaves_that_of_another_instance',
+    'test_a_build_has_the_ports_and_the_networks_that_it_named_and_no_others',
 )
 class TurnsAddressesRound(NoopAnimal):
     """Returns addresses in another order at each look."""
@@ -230,7 +234,10 @@ class DetachesNetworksFromAll(NoopAnimal):
                 super()._detach_network(one.id, network_id)
 
 
-@caught_by('test_a_network_is_attached_at_the_address_that_was_requested_or_refused')
+@caught_by(
+    'test_a_network_is_attached_at_the_address_that_was_requested_or_refused',
+    'test_an_address_that_is_none_or_taken_is_refused',
+)
 class IgnoresAddresses(NoopAnimal):
     """Attaches a network at an address of its own choice."""
 
@@ -297,3 +304,14 @@ class DropsSecurityGroups(Dropping):
 
     def instead(self, request):
         return {'sec_groups': ()}
+
+
+@caught_by(
+    'test_a_flavor_an_image_and_a_zone_that_exist_are_reported',
+    'test_an_image_is_reported_as_it_was_given_or_refused',
+)
+class PutsIdsForImages(Dropping):
+    """Reports an id of its own for the image that a build named."""
+
+    def instead(self, request):
+        return {'image_id': f'id-of-{request.image_id or "image-1"}'}

@@ -241,6 +241,7 @@ class CallsAllActive(Instant):
     'test_an_instance_in_error_is_listed',
     'test_an_instance_in_error_can_be_deleted',
     'test_the_ports_of_an_instance_in_error_are_free_when_it_is_deleted',
+    'test_a_build_that_fails_later_has_the_code_of_its_reason',
 )
 class HidesErrors(Instant):
     """Does not report the error state."""
@@ -275,6 +276,10 @@ class ChecksTheRequestOnly(NoopAnimal):
     'test_a_key_that_built_something_else_is_refused',
     'test_a_build_whose_answer_was_lost_says_so_and_names_its_key',
     'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+    'test_a_build_with_a_free_and_a_taken_port_takes_neither',
+    'test_a_flavor_is_reported_as_it_was_given_or_refused',
+    'test_a_server_group_is_reported_as_it_was_given_or_refused',
+    'test_a_zone_is_reported_as_it_was_given_or_refused',
 )
 class NamesNoBuild(Failing):
     """Does not name the build that was refused."""
@@ -326,3 +331,44 @@ class CrashesWhereABuildFails(Failing):
         if isinstance(error, ServiceUnavailable):
             raise TypeError('None is not subscriptable') from error
         raise error
+
+
+class Coding(NoopAnimal):
+    """Reports the codes of faults in its own way."""
+
+    def coded(self, seen):
+        raise NotImplementedError
+
+    def _get(self, amphora_id):
+        return self.coded(super()._get(amphora_id))
+
+    def _status(self, amphora_id):
+        return self.coded(super()._status(amphora_id))
+
+
+@caught_by('test_a_build_that_fails_later_has_the_code_of_its_reason')
+class KnowsNoCodes(Coding):
+    """Reports a fault without its code."""
+
+    def coded(self, seen):
+        return dataclasses.replace(seen, fault_code=None)
+
+
+@caught_by(
+    'test_a_build_that_fails_later_ends_in_error_with_its_reason',
+    'test_a_build_that_fails_later_has_the_code_of_its_reason',
+)
+class TakesEachFaultForALackOfRoom(Coding):
+    """Has one code for all faults."""
+
+    def coded(self, seen):
+        code = seen.fault and InsufficientCapacity.code
+        return dataclasses.replace(seen, fault_code=code)
+
+
+@caught_by('test_a_build_that_fails_later_has_the_code_of_its_reason')
+class DescribesNoCodes(NoopAnimal):
+    """Reports the code of a fault in a status, and not in a description."""
+
+    def _get(self, amphora_id):
+        return dataclasses.replace(super()._get(amphora_id), fault_code=None)

@@ -1,6 +1,7 @@
 """Animals with defects in lookups, lists, statuses and changes."""
 
 import dataclasses
+import uuid
 
 from kiln.exceptions import InstanceNotFoundError
 from kiln.models import Amphora, Changes, ComputeStatus, State
@@ -100,6 +101,7 @@ class FindsKeysOfOthers(MinimalAnimal):
     'test_statuses_of_unknown_instances_are_empty',
     'test_a_deleted_instance_is_left_out_of_statuses',
     'test_a_name_or_a_key_is_not_taken_for_an_id',
+    'test_an_id_that_the_backend_has_not_returned_is_not_found',
 )
 class InventsStatuses(MinimalAnimal):
     """Returns a status for every requested id."""
@@ -114,6 +116,7 @@ class InventsStatuses(MinimalAnimal):
     'test_statuses_of_unknown_instances_are_empty',
     'test_a_deleted_instance_is_left_out_of_statuses',
     'test_a_name_or_a_key_is_not_taken_for_an_id',
+    'test_an_id_that_the_backend_has_not_returned_is_not_found',
 )
 class RaisesForOneMissing(MinimalAnimal):
     """Fails for all instances if one of them does not exist."""
@@ -299,6 +302,7 @@ class TrustsItsMemory(NoopAnimal):
 @caught_by(
     'test_statuses_include_every_requested_instance',
     'test_all_instances_are_found_however_many_there_are',
+    'test_an_id_that_the_backend_has_not_returned_is_not_found',
 )
 class TellsOfTwo(MinimalAnimal):
     """Returns only as many statuses as fit into one request."""
@@ -395,3 +399,32 @@ class TellsInShortOfWhatOthersHave(_TellsInShort):
 
     def _reached(self, state, since):
         return {id_ for id_, known in self._amphorae.items() if known.state is state}
+
+
+@caught_by('test_an_id_that_the_backend_has_not_returned_is_not_found')
+class TakesPartsOfIds(NoopAnimal):
+    """Finds an instance by the beginning of its id, as some command lines do."""
+
+    def _status(self, amphora_id):
+        whole = [one.id for one in self.cloud.instances() if one.id.startswith(amphora_id)]
+        return super()._status(whole[0] if len(whole) == 1 else amphora_id)
+
+
+@caught_by('test_an_id_that_the_backend_has_not_returned_is_not_found')
+class DeletesInAnyCase(NoopAnimal):
+    """Deletes an instance whose id is given in capitals."""
+
+    def _delete(self, amphora_id):
+        super()._delete(amphora_id.lower())
+
+
+@caught_by(
+    'test_an_id_that_the_backend_has_not_returned_is_not_found',
+    'test_a_name_or_a_key_is_not_taken_for_an_id',
+)
+class ReadsIdsAsNumbers(NoopAnimal):
+    """Cannot read an id of another form than its own."""
+
+    def _status(self, amphora_id):
+        uuid.UUID(amphora_id)
+        return super()._status(amphora_id)

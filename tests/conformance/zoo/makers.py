@@ -198,7 +198,9 @@ class BuildsAgainAfterALoss(NoopAnimal):
 
     def _build(self, request):
         if request.build_key in self._lost:
-            raise BuildDiffers(f'Cannot build {request.name}: its key was used.')
+            raise BuildDiffers(
+                f'Cannot build {request.name}: its key was used.', build_key=request.build_key
+            )
         try:
             return super()._build(request)
         except AmphoraComputeError:

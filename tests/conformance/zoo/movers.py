@@ -105,6 +105,7 @@ class SaysAllItKnows(NoopAnimal):
     'test_attaching_a_port_again_is_a_success',
     'test_the_ports_of_a_build_are_attached',
     'test_a_build_with_a_free_and_a_taken_port_takes_neither',
+    'test_in_any_state_an_attached_port_can_be_attached_and_no_other_detached',
 )
 class AttachesOnce(NoopAnimal):
     """Refuses to attach a port that is already attached to the instance."""
@@ -119,6 +120,7 @@ class AttachesOnce(NoopAnimal):
 @caught_by(
     'test_a_port_in_use_elsewhere_is_refused',
     'test_detaching_the_port_of_another_instance_leaves_it',
+    'test_a_detached_port_can_be_attached_to_the_same_instance_again',
 )
 class StealsPorts(NoopAnimal):
     """Detaches a port from any instance that has it."""
@@ -135,6 +137,7 @@ class StealsPorts(NoopAnimal):
     'test_attaching_a_port_again_is_a_success',
     'test_the_ports_of_a_build_are_attached',
     'test_a_build_with_a_free_and_a_taken_port_takes_neither',
+    'test_in_any_state_an_attached_port_can_be_attached_and_no_other_detached',
 )
 class ForgetsThePort(NoopAnimal):
     """Does not return which port it attached."""
@@ -147,6 +150,7 @@ class ForgetsThePort(NoopAnimal):
     'test_detaching_an_unattached_port_is_a_success',
     'test_detaching_a_port_again_is_a_success',
     'test_detaching_the_port_of_another_instance_leaves_it',
+    'test_in_any_state_an_attached_port_can_be_attached_and_no_other_detached',
 )
 class DetachesOnlyWhatHangs(NoopAnimal):
     """Fails a detach of an unattached port."""
@@ -158,7 +162,10 @@ class DetachesOnlyWhatHangs(NoopAnimal):
         super()._detach_port(amphora_id, port_id)
 
 
-@caught_by('test_a_network_can_be_attached_to_two_instances')
+@caught_by(
+    'test_a_network_can_be_attached_to_two_instances',
+    'test_each_attaching_of_a_network_makes_a_port_and_detaching_it_takes_all',
+)
 class HasOnePortForAll(NoopAnimal):
     """Gives each instance on a network the same port."""
 
@@ -261,7 +268,9 @@ class FindsNoZoneValid(NoopAnimal):
     """Rejects a value that its builds accept."""
 
     def _validate_zone(self, availability_zone):
-        raise InvalidRequest(f'Zone {availability_zone} does not exist.')
+        raise InvalidRequest(
+            f'Zone {availability_zone} does not exist.', resource_id=availability_zone
+        )
 
 
 @caught_by(
@@ -326,6 +335,7 @@ class ResumesNothing(NoopAnimal):
 @caught_by(
     'test_a_detached_port_can_be_attached_elsewhere',
     'test_each_call_about_an_unknown_instance_raises_the_same_error',
+    'test_a_detached_port_can_be_attached_to_the_same_instance_again',
 )
 class DetachesNothing(NoopAnimal):
     """Accepts a detach without an effect."""
@@ -337,6 +347,7 @@ class DetachesNothing(NoopAnimal):
 @caught_by(
     'test_an_attached_network_brings_a_port',
     'test_a_network_can_be_attached_to_two_instances',
+    'test_each_attaching_of_a_network_makes_a_port_and_detaching_it_takes_all',
 )
 class ForgetsThePortOfANetwork(NoopAnimal):
     """Does not return the port of an attached network."""
@@ -350,6 +361,7 @@ class ForgetsThePortOfANetwork(NoopAnimal):
     'test_detaching_an_unattached_network_is_a_success',
     'test_detaching_a_network_again_is_a_success',
     'test_detaching_a_network_leaves_that_of_another_instance',
+    'test_in_any_state_an_attached_port_can_be_attached_and_no_other_detached',
 )
 class DetachesOnlyNetworksThatHang(NoopAnimal):
     """Fails a detach of an unattached network."""
@@ -413,7 +425,7 @@ class FindsNoImageValid(NoopAnimal):
     """Rejects a value that its builds accept."""
 
     def _validate_image(self, image_id):
-        raise InvalidRequest(f'Image {image_id} does not exist.')
+        raise InvalidRequest(f'Image {image_id} does not exist.', resource_id=image_id)
 
 
 @caught_by(
@@ -427,6 +439,8 @@ class FindsNoImageValid(NoopAnimal):
     'test_suspending_what_is_being_built_has_its_effect_or_is_a_conflict',
     'test_rebooting_what_is_suspended_has_its_effect_or_is_a_conflict',
     'test_rebuilding_what_is_suspended_has_its_effect_or_is_a_conflict',
+    'test_a_conflict_with_what_is_suspended_is_not_retryable',
+    'test_in_any_state_an_attached_port_can_be_attached_and_no_other_detached',
 )
 class SuspendsNothing(NoopAnimal):
     """Accepts a suspend without an effect."""
@@ -459,7 +473,11 @@ class KeepsPortsOfTheDead(NoopAnimal):
 
     def _attach_port(self, amphora_id, port_id):
         if self._had.get(port_id, amphora_id) != amphora_id:
-            raise InstanceStateConflict(f'Cannot attach port {port_id}: it is in use.')
+            raise InstanceStateConflict(
+                f'Cannot attach port {port_id}: it is in use.',
+                amphora_id=amphora_id,
+                resource_id=port_id,
+            )
         attachment = super()._attach_port(amphora_id, port_id)
         self._had[port_id] = amphora_id
         return attachment
@@ -520,7 +538,7 @@ class DescribesNoImage(NoopAnimal):
     """Cannot describe an image that its builds accept."""
 
     def _describe_image(self, image_id):
-        raise InvalidRequest(f'Image {image_id} does not exist.')
+        raise InvalidRequest(f'Image {image_id} does not exist.', resource_id=image_id)
 
 
 @caught_by(
@@ -562,7 +580,10 @@ class CrashesOnConflicts(NoopAnimal):
             raise DeleteFailed(str(exc)) from exc
 
 
-@caught_by('test_suspending_what_is_being_built_has_its_effect_or_is_a_conflict')
+@caught_by(
+    'test_suspending_what_is_being_built_has_its_effect_or_is_a_conflict',
+    'test_a_conflict_with_what_is_being_built_is_retryable',
+)
 class CrashesOnSuspend(CrashesOnConflicts):
     """Raises another error for a suspend that the state does not allow."""
 
@@ -579,7 +600,11 @@ class SwallowsConflicts(NoopAnimal):
             super()._suspend(amphora_id)
 
 
-@caught_by('test_rebooting_what_is_suspended_has_its_effect_or_is_a_conflict')
+@caught_by(
+    'test_rebooting_what_is_suspended_has_its_effect_or_is_a_conflict',
+    'test_a_conflict_with_what_is_being_built_is_retryable',
+    'test_a_conflict_with_what_is_suspended_is_not_retryable',
+)
 class CrashesOnReboot(CrashesOnConflicts):
     """Raises another error for a reboot that the state does not allow."""
 
@@ -587,7 +612,11 @@ class CrashesOnReboot(CrashesOnConflicts):
         self.refusing(super()._reboot, amphora_id, hard)
 
 
-@caught_by('test_rebuilding_what_is_suspended_has_its_effect_or_is_a_conflict')
+@caught_by(
+    'test_rebuilding_what_is_suspended_has_its_effect_or_is_a_conflict',
+    'test_a_conflict_with_what_is_being_built_is_retryable',
+    'test_a_conflict_with_what_is_suspended_is_not_retryable',
+)
 class CrashesOnRebuild(CrashesOnConflicts):
     """Raises another error for a rebuild that the state does not allow."""
 

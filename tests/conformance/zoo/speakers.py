@@ -176,7 +176,10 @@ class RaisesWhatCannotTravel(Missing):
         return error
 
 
-@caught_by('test_an_error_names_its_subject')
+@caught_by(
+    'test_an_error_names_its_subject',
+    'test_an_id_that_the_backend_has_not_returned_is_not_found',
+)
 class RaisesWithoutSubject(Missing):
     """Says that something is not found, and not what."""
 

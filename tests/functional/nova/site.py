@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 import uuid
+from types import MappingProxyType
 
 from oslo_config import cfg
 
@@ -170,6 +171,9 @@ class NovaBench(ProxyBench):
     """Makes the real Nova fail: by the proxy in front of it, and by knobs of its hypervisor."""
 
     requests = _REQUESTS
+    fault_codes = MappingProxyType(
+        {'No valid host was found.': 'insufficient_capacity', 'Quota exceeded.': 'quota_exceeded'}
+    )
 
     def unavailable(self):
         return nova_error(503)

@@ -345,6 +345,8 @@ WRONG_CALLS = (
     ('attach_network', ('', 'n'), 'amphora_id'),
     ('attach_network', ('id-1', ''), 'network_id'),
     ('attach_network', ('id-1', 'n'), 'address', {'address': ''}),
+    ('attach_network', ('id-1', 'n'), 'address', {'address': '10.0.0.256'}),
+    ('attach_network', ('id-1', 'n'), 'address', {'address': 7}),
     ('detach_network', ('', 'n'), 'amphora_id'),
     ('detach_network', ('id-1', ''), 'network_id'),
     ('create_server_group', ('', 'affinity'), 'name'),

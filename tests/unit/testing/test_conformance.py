@@ -266,7 +266,9 @@ class LiveBackendTest(QuietTestCase):
         class Choosy(MinimalDriver):
             def _build(self, request):
                 if request.flavor != 'm1.small':
-                    raise InvalidBuildRequest(f'There is no flavor {request.flavor}.')
+                    raise InvalidBuildRequest(
+                        f'There is no flavor {request.flavor}.', build_key=request.build_key
+                    )
                 return super()._build(request)
 
         backend = LiveBackend(Choosy)
@@ -314,7 +316,9 @@ class Equipped(MinimalDriver):
 
     def _build(self, request):
         if request.flavor != 'small':
-            raise InvalidBuildRequest('Cannot build: only small ones.')
+            raise InvalidBuildRequest(
+                'Cannot build: only small ones.', build_key=request.build_key
+            )
         return super()._build(request)
 
 

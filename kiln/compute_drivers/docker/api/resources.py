@@ -48,7 +48,7 @@ def delete(engine: Engine, resource: Resource) -> None:
     :raises PermissionDenied: the resource carries no label of kiln.
     :raises DeleteFailed: a container uses it.
     """
-    asked = Asked(verb=f'delete {resource.kind}', subject=resource.id, resource_id=resource.id)
+    asked = Asked.of(f'delete {resource.kind}', resource.id)
     if resource.kind not in _METHODS or not names.is_network(resource.id):
         raise asked.error(InvalidRequest, 'only volumes and networks are resources here.')
     inspect, remove = _METHODS[resource.kind]

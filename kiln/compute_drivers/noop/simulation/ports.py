@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import sqlite3
 from collections.abc import Iterable
 
@@ -12,7 +11,6 @@ from kiln.compute_drivers.noop.simulation.store import Store
 from kiln.exceptions import (
     BuildConflict,
     InstanceStateConflict,
-    InvalidRequest,
     ResourceNotFoundError,
 )
 from kiln.models import Attachment, BuildRequest, Resource
@@ -81,6 +79,7 @@ class Ports:
             raise ResourceNotFoundError(
                 f'Cannot attach port {port_id}: it does not exist.',
                 resource_id=port_id,
+                amphora_id=self._store.id_of(machine),
             )
         user = self._user(db, port_id)
         if user not in (None, machine):
@@ -110,9 +109,10 @@ class Ports:
             raise ResourceNotFoundError(
                 f'Cannot attach network {network_id}: it does not exist.',
                 resource_id=network_id,
+                amphora_id=self._store.id_of(machine),
             )
         if address is not None:
-            self._check_address(db, network_id, address)
+            self._check_address(db, machine, network_id, address)
         number = self._store.next_numbers(db)
         port_id = self._make(db, number, machine, network_id, now, owner=owner, address=address)
         return self._attachment(db, machine, port_id)
@@ -190,13 +190,9 @@ class Ports:
             # A caller has chosen this address for another port.
             number = self._store.next_numbers(db)
 
-    def _check_address(self, db: sqlite3.Connection, network_id: str, address: str) -> None:
-        try:
-            ipaddress.ip_address(address)
-        except ValueError:
-            raise InvalidRequest(
-                f'Cannot attach network {network_id}: {address!r} is not an IP address.'
-            ) from None
+    def _check_address(
+        self, db: sqlite3.Connection, machine: int, network_id: str, address: str
+    ) -> None:
         taken = db.execute(
             'SELECT id FROM ports WHERE network_id = ? AND address = ?', (network_id, address)
         ).fetchone()
@@ -205,6 +201,7 @@ class Ports:
                 f'Cannot attach network {network_id}: port {taken["id"]} already has '
                 f'{address}. Choose another address.',
                 resource_id=network_id,
+                amphora_id=self._store.id_of(machine),
             )
 
     def _attachment(self, db: sqlite3.Connection, machine: int, port_id: str) -> Attachment:

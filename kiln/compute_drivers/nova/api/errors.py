@@ -47,6 +47,9 @@ _CAPACITY = re.compile(
     r'(anti-)?affinity (instance )?group policy was violated',
     re.IGNORECASE,
 )
+#: Words about the state of a server, and about a state that passes by itself.
+_OF_STATE = re.compile(r'\b(?:task|vm)_state\b')
+_PASSING = re.compile(r'\btask_state\b|\bvm_state building\b')
 _LONGEST_REASON = 500
 _SECONDS = re.compile(r'[0-9]{1,9}(\.[0-9]+)?')
 # The web framework's own message for a path that the service does not have. It
@@ -134,6 +137,9 @@ def refused(asked: Asked, reply: Reply, *, now: float) -> AmphoraComputeError:
     """Return the error for a response with a status of 300 or above."""
     kind, more = _meaning(asked, reply)
     said = reply.reason
+    if issubclass(kind, InstanceStateConflict) and _OF_STATE.search(said or ''):
+        # Callers take a conflict that names a port for one about the port.
+        asked = dataclasses.replace(asked, resource_id=None)
     if said is None:
         address = ', or a wrong endpoint,' if reply.status in _ASTRAY else ''
         why = f'something in front of {reply.who}{address} answered {reply.status}'
@@ -208,7 +214,7 @@ def _not_found(asked: Asked, reply: Reply) -> type[AmphoraComputeError]:
 def _conflict(asked: Asked, said: str) -> tuple[type[AmphoraComputeError], dict[str, Any]]:
     # Neutron answers 409 for a full quota; Nova for a busy instance, which does
     # not stay busy.
-    busy = 'task_state' in said
+    busy = _PASSING.search(said) is not None
     if _QUOTA.search(said):
         return QuotaExceeded, {}
     if asked.building:

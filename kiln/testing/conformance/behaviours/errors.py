@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import pickle
+import re
 from collections.abc import Iterator
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
@@ -16,13 +17,30 @@ from kiln.exceptions import (
     BuildDiffers,
     InstanceNotFoundError,
     InvalidBuildRequest,
+    InvalidRequest,
     Outcome,
+    ResourceNotFoundError,
+    UnsupportedOperation,
     Verdict,
 )
-from kiln.models import Amphora, ComputeStatus
+from kiln.models import Ability, Amphora, ComputeStatus, Resource
 from kiln.testing.conformance.behaviours.planted import KEY, SECRET, reveals, words_of
 from kiln.testing.conformance.fixture import ConformanceFixture
 from kiln.testing.conformance.samples import OF_INSTANCES, ask
+
+#: Ids of as many characters are drawn, and not counted.
+_LONG = 20
+_DIGIT = re.compile('[0-9a-f]')
+_LAST_NUMBER = re.compile('[0-9a-f]+$')
+#: Abilities of calls about something that is not an amphora.
+_OF_THINGS = frozenset(
+    {
+        Ability.VALIDATE_FLAVOR,
+        Ability.VALIDATE_IMAGE,
+        Ability.VALIDATE_ZONE,
+        Ability.DESCRIBE_IMAGE,
+    }
+)
 
 
 class Errors(ConformanceFixture, contract=(AmphoraComputeError, AmphoraComputeDriver.status)):
@@ -84,6 +102,38 @@ class Errors(ConformanceFixture, contract=(AmphoraComputeError, AmphoraComputeDr
             self.assertIs(error.outcome, Outcome.NOT_APPLIED, f'outcome, in {ability.value}()')
             self.assertFalse(error.retryable, f'{ability.value}() is not to be retried')
 
+    def test_the_error_of_a_call_about_something_else_names_it(self) -> None:
+        unknown = self.unknown_id()
+        for ability in sorted(_OF_THINGS & self.driver.abilities):
+            try:
+                ask(self.driver, ability, unknown)
+            except UnsupportedOperation:
+                # Another behaviour judges that an ability is no more than that.
+                continue
+            except AmphoraComputeError as exc:
+                named = f'resource_id, in {ability.value}()'
+                self.assertEqual(exc.resource_id, unknown, named)
+        if Ability.DELETE_RESOURCE in self.driver.abilities:
+            other = Resource(kind='no-such-kind', id=unknown, owner=self.driver.owner)
+            # It might be gone already, as far as the backend can know.
+            with contextlib.suppress(ResourceNotFoundError):
+                try:
+                    self.driver.delete_resource(other)
+                except InvalidRequest as exc:
+                    self.assertEqual(exc.resource_id, unknown, 'resource_id, of another kind')
+
+    def test_an_id_that_the_backend_has_not_returned_is_not_found(self) -> None:
+        amphora_id = self.build_active()
+        others = [one for one in other_forms(amphora_id) if one != amphora_id]
+        for other in others:
+            with self.assertRaises(InstanceNotFoundError, msg=f'status() of {other}') as caught:
+                self.driver.status(other)
+            self.assertEqual(caught.exception.amphora_id, other, 'amphora_id of the error')
+            self.driver.delete(other)
+        found = self.driver.statuses([*others, amphora_id])
+        self.assertEqual(set(found), {amphora_id}, 'the ids of statuses()')
+        self.settle(amphora_id)
+
     def test_no_secret_of_a_build_is_logged(self) -> None:
         with everything_logged() as written:
             amphora_id = self.build_with_secrets()
@@ -137,6 +187,27 @@ class Errors(ConformanceFixture, contract=(AmphoraComputeError, AmphoraComputeDr
             config_drive_files={'/etc/key.pem': (SECRET, 0o600, 'root')},
         )
         return self.build(**taken, **given)
+
+
+def other_forms(amphora_id: str) -> list[str]:
+    """Return texts that are not ids: of other forms, or like an id in a part of it."""
+    # The last three are names in the address of a request.
+    others = ['no-such-amphora', 'detail', '../amphorae', 'a/b?c=d']
+    if len(amphora_id) < _LONG:
+        # What is like a short id can be the id of another amphora, of any owner.
+        return others
+    half = len(amphora_id) // 2
+    first, second = amphora_id[:half], amphora_id[half:]
+    return [
+        *others,
+        amphora_id.upper(),
+        first,
+        f'{amphora_id}0',
+        _DIGIT.sub('0', first) + second,
+        first + _DIGIT.sub('f', second),
+        # A number that is too large for a database.
+        _LAST_NUMBER.sub(hex(1 << 63)[2:], amphora_id),
+    ]
 
 
 @contextlib.contextmanager

@@ -29,6 +29,8 @@ from kiln.testing.conformance.guarded import GuardedFixture
 from kiln.testing.conformance.wording import in_words
 
 _RETRY_AFTER_S = 0.25
+#: Codes of faults that have a reason of their own.
+_CODES_OF_REASONS = (InsufficientCapacity.code, QuotaExceeded.code)
 #: What the base class writes into an error that the driver did not translate.
 _DEFECT = 'This is a defect of the driver'
 
@@ -139,8 +141,20 @@ class FaultConformance(
 
     def test_a_build_that_fails_later_ends_in_error_with_its_reason(self) -> None:
         amphora_id = self.failed()
-        fault = self.driver.status(amphora_id).fault or ''
-        self.assertIn('the kit failed it', fault, 'fault of the status')
+        described, status = self.both(amphora_id)
+        self.assertIn('the kit failed it', status.fault or '', 'fault of the status')
+        self.assertEqual(described.fault, status.fault, 'fault of the description')
+        for seen in (described, status):
+            self.assertNotIn(seen.fault_code, _CODES_OF_REASONS, 'fault_code, of another reason')
+
+    def test_a_build_that_fails_later_has_the_code_of_its_reason(self) -> None:
+        if not self.faults.fault_codes:
+            raise CannotBeShown('the bench has no reasons of failed builds (fault_codes)')
+        for reason, code in self.faults.fault_codes.items():
+            amphora_id = self.failed(reason)
+            for seen in self.both(amphora_id):
+                kind = type(seen).__name__
+                self.assertEqual(seen.fault_code, code, f'fault_code of {kind}, for {reason!r}')
 
     def test_a_build_that_fails_later_leaves_no_orphaned_instance(self) -> None:
         key = self.new_key()
@@ -311,9 +325,9 @@ class FaultConformance(
         self.assert_exists(amphora_id)
         return None
 
-    def failed(self, **given: object) -> str:
-        """Build an instance that ends in error, and return its id."""
-        self.faults.fail_build('the kit failed it')
+    def failed(self, reason: str = 'the kit failed it', **given: object) -> str:
+        """Build an instance that ends in error for a reason, and return its id."""
+        self.faults.fail_build(reason)
         try:
             amphora_id = self.build(**given)
         except AmphoraBuildError as exc:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.exceptions import (
+    AmphoraComputeError,
     InstanceNotFoundError,
     InstanceStateConflict,
     InvalidRequest,
     PermissionDenied,
+    ResourceNotFoundError,
 )
-from kiln.models import Ability, Attachment
+from kiln.models import Ability, Attachment, State
 from kiln.testing.conformance.fixture import ConformanceFixture, needs
+from kiln.testing.conformance.wording import in_words
 
 
 class Attaching(ConformanceFixture):
@@ -28,16 +31,48 @@ class Attaching(ConformanceFixture):
             raise CannotBeShown('the fixture has no networks (network_ids)')
         return self.network_ids[0]
 
-    def comes_free(self, port_id: str, amphora_id: str) -> None:
+    def comes_free(self, port_id: str, amphora_id: str) -> Attachment:
         """Wait until a port that might still be in use can be attached to an instance."""
+        made: list[Attachment] = []
 
         def look() -> str:
             try:
-                return self.driver.attach_port(amphora_id, port_id).amphora_id
+                made[:] = [self.driver.attach_port(amphora_id, port_id)]
             except InstanceStateConflict as exc:
                 return f'it is refused: {exc}'
+            return made[0].amphora_id
 
         self.becomes(look, lambda user: user == amphora_id)
+        return made[0]
+
+    def addresses(self, amphora_id: str) -> set[str]:
+        """Return the addresses that an instance has now."""
+        return {one.address for one in self.driver.get_amphora(amphora_id=amphora_id).addresses}
+
+    def gains(self, amphora_id: str, attached: Attachment) -> None:
+        """Wait until an instance has the addresses of its new port."""
+        self.becomes(
+            lambda: self.addresses(amphora_id),
+            set(attached.addresses).issubset,
+            'an attached port brings its addresses',
+        )
+
+    def loses(self, amphora_id: str, *detached: Attachment) -> None:
+        """Wait until an instance has no address of ports that were detached."""
+        lost = {address for one in detached for address in one.addresses}
+        self.becomes(
+            lambda: self.addresses(amphora_id),
+            lost.isdisjoint,
+            'a detached port takes its addresses away',
+        )
+
+    def assert_names(
+        self, error: AmphoraComputeError, amphora_id: str | None, resource_id: str
+    ) -> None:
+        """Fail unless an error names an instance, and something else, as data."""
+        kind = type(error).__name__
+        self.assertEqual(error.amphora_id, amphora_id, f'amphora_id of {kind}')
+        self.assertEqual(error.resource_id, resource_id, f'resource_id of {kind}')
 
 
 class Ports(Attaching):
@@ -61,8 +96,9 @@ class Ports(Attaching):
     def test_a_port_in_use_elsewhere_is_refused(self) -> None:
         user, thief, port_id = self.build_active(), self.build_active(), self.port_id()
         self.driver.attach_port(user, port_id)
-        with self.assertRaises(InstanceStateConflict):
+        with self.assertRaises(InstanceStateConflict) as caught:
             self.driver.attach_port(thief, port_id)
+        self.assert_names(caught.exception, thief, port_id)
 
     @needs(Ability.ATTACH_PORT)
     def test_attaching_a_port_to_an_unknown_instance_is_not_found(self) -> None:
@@ -76,12 +112,41 @@ class Ports(Attaching):
         self.driver.detach_port(first, port_id)
         self.comes_free(port_id, second)
 
+    @needs(Ability.ATTACH_PORT, Ability.DETACH_PORT)
+    def test_a_detached_port_can_be_attached_to_the_same_instance_again(self) -> None:
+        user, other, port_id = self.build_active(), self.build_active(), self.port_id()
+        attached = self.driver.attach_port(user, port_id)
+        self.gains(user, attached)
+        self.driver.detach_port(user, port_id)
+        self.loses(user, attached)
+        self.comes_free(port_id, user)
+        with self.assertRaises(InstanceStateConflict, msg='then it is not free for another'):
+            self.driver.attach_port(other, port_id)
+
     @needs(Ability.ATTACH_PORT)
     def test_the_port_of_a_deleted_instance_can_be_attached_elsewhere(self) -> None:
         first, second, port_id = self.build_active(), self.build_active(), self.port_id()
-        self.driver.attach_port(first, port_id)
+        before = self.driver.attach_port(first, port_id)
         self.driver.delete(first)
-        self.comes_free(port_id, second)
+        after = self.comes_free(port_id, second)
+        self.assertEqual(after.addresses, before.addresses, 'addresses of the port, as before')
+
+    @needs(Ability.SUSPEND, Ability.ATTACH_PORT)
+    def test_in_any_state_an_attached_port_can_be_attached_and_no_other_detached(self) -> None:
+        amphora_id, port_id, unknown = self.build_active(), self.port_id(), self.unknown_id()
+        attached = self.driver.attach_port(amphora_id, port_id)
+        self.gains(amphora_id, attached)
+        self.driver.suspend(amphora_id)
+        self.settle(amphora_id, State.SUSPENDED)
+        again = self.driver.attach_port(amphora_id, port_id)
+        self.assertEqual(again.port_id, port_id, 'port_id of the attachment')
+        abilities = self.driver.abilities
+        if Ability.DETACH_PORT in abilities:
+            self.driver.detach_port(amphora_id, unknown)
+        if Ability.DETACH_NETWORK in abilities:
+            self.driver.detach_network(amphora_id, unknown)
+        self.assertIn(attached.addresses, (again.addresses, ()), 'the addresses, as before')
+        self.gains(amphora_id, attached)
 
     @needs(Ability.DETACH_PORT)
     def test_detaching_an_unattached_port_is_a_success(self) -> None:
@@ -114,6 +179,61 @@ class Ports(Attaching):
             self.driver.attach_network(self.build_active(), network_id).port_id for _ in range(2)
         }
         self.assertEqual(len(ports), 2, 'the number of ports')
+
+    @needs(Ability.ATTACH_NETWORK, Ability.DETACH_NETWORK)
+    def test_each_attaching_of_a_network_makes_a_port_and_detaching_it_takes_all(self) -> None:
+        amphora_id, network_id = self.build_active(), self.network_id()
+        first = self.driver.attach_network(amphora_id, network_id)
+        self.gains(amphora_id, first)
+        second = self.driver.attach_network(amphora_id, network_id)
+        if self.bench.attaches_networks_once:
+            self.assertEqual(second.port_id, first.port_id, 'port_id, of one port for a network')
+        else:
+            self.assertNotEqual(second.port_id, first.port_id, 'port_id of another port')
+            both = set(first.addresses) & set(second.addresses)
+            self.assertEqual(both, set(), 'addresses that two ports have')
+            self.gains(amphora_id, second)
+        self.driver.detach_network(amphora_id, network_id)
+        self.loses(amphora_id, first, second)
+
+    @needs(Ability.ATTACH_NETWORK)
+    def test_a_network_that_does_not_exist_is_not_attached(self) -> None:
+        amphora_id, unknown = self.build_active(), self.unknown_id()
+        before = self.addresses(amphora_id)
+        try:
+            attached = self.driver.attach_network(amphora_id, unknown)
+        except ResourceNotFoundError as exc:
+            self.assert_names(exc, amphora_id, unknown)
+            self.assertEqual(self.addresses(amphora_id), before, 'addresses, as before')
+            return
+        if self.bench.knows_networks:
+            self.broken('ResourceNotFoundError, as the network does not exist', in_words(attached))
+
+    @needs(Ability.ATTACH_PORT)
+    def test_a_port_that_does_not_exist_is_not_attached(self) -> None:
+        amphora_id, unknown = self.build_active(), self.unknown_id()
+        try:
+            attached = self.driver.attach_port(amphora_id, unknown)
+        except ResourceNotFoundError as exc:
+            self.assert_names(exc, amphora_id, unknown)
+            return
+        if self.bench.knows_ports:
+            self.broken('ResourceNotFoundError, as the port does not exist', in_words(attached))
+
+    @needs(Ability.ATTACH_NETWORK)
+    def test_an_address_that_is_none_or_taken_is_refused(self) -> None:
+        amphora_id, network_id = self.build_active(), self.network_id()
+        for wrong in ('nowhere', '192.0.2.256', '192.0.2.0/24'):
+            with self.assertRaises(InvalidRequest, msg=f'attach_network() at {wrong}'):
+                self.driver.attach_network(amphora_id, network_id, address=wrong)
+        made = self.driver.attach_network(amphora_id, network_id)
+        if not made.addresses or self.bench.attaches_networks_once:
+            return
+        # A backend can take it for wrong, or reserve the choice of addresses.
+        refusals = (InstanceStateConflict, InvalidRequest, PermissionDenied)
+        with self.assertRaises(refusals, msg='attach_network() at a taken address') as caught:
+            self.driver.attach_network(amphora_id, network_id, address=made.addresses[0])
+        self.assert_names(caught.exception, amphora_id, network_id)
 
     @needs(Ability.ATTACH_NETWORK, Ability.DETACH_NETWORK)
     def test_detaching_a_network_again_is_a_success(self) -> None:

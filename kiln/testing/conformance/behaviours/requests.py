@@ -21,6 +21,12 @@ _CONFIDENTIAL: dict[str, Any] = {
     'config_drive_files': {'/etc/kit/motd': ('Grüße', 0o600, 'root'), '/etc/kit/empty': b''},
     'user_data': '#!/bin/sh\necho Grüße\n',
 }
+#: Arguments of which each has a field of an amphora.
+_PLACING = {
+    'amphora_flavor': 'flavor',
+    'image_id': 'image_id',
+    'availability_zone': 'availability_zone',
+}
 #: Fields of a build request that have another name than their argument.
 _FIELDS = {'config_drive_files': 'files'}
 
@@ -39,6 +45,19 @@ class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
 
     def test_a_server_group_is_reported_as_it_was_given_or_refused(self) -> None:
         self.kept_or_refused('server_group_id', 'server_group_id')
+
+    def test_a_flavor_an_image_and_a_zone_that_exist_are_reported(self) -> None:
+        named: dict[str, Any] = {}
+        first = self.described()
+        for argument, field in _PLACING.items():
+            named[argument] = getattr(first, field)
+            if self.build_arguments.get(argument) is not None:
+                self.assertIsNotNone(named[argument], f'{field}, as the build named one')
+        given = self.taken(**{name: value for name, value in named.items() if value is not None})
+        if given:
+            found = self.described(**given)
+            for argument, value in given.items():
+                self.assertEqual(getattr(found, _PLACING[argument]), value, _PLACING[argument])
 
     @needs(Ability.LIST_ZONES)
     @takes(availability_zone='some')
@@ -72,15 +91,38 @@ class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
         amphora_id = self.build_active(port_ids=ports)
         self.assert_has_ports(amphora_id, ports)
 
+    @takes(port_ids=['some'])
+    @takes(network_ids=['some'])
+    def test_a_build_has_the_ports_and_the_networks_that_it_named_and_no_others(self) -> None:
+        ports, network_id = [*self.port_ids[:2]] or [self.port_id()], self.network_id()
+        amphora_id = self.build_active(port_ids=ports, network_ids=[network_id])
+        found = self.driver.get_amphora(amphora_id=amphora_id).addresses
+        self.assertTrue(found, 'the amphora has an address')
+        has = {one.port_id for one in found}
+        # A backend can leave the ports of addresses out, or of those that it has made.
+        if has != {None}:
+            self.assertLessEqual(set(ports), has, 'the ports of the addresses')
+            made = {(one.network_id, one.port_id) for one in found if one.port_id not in ports}
+            self.assertEqual(len(made), 1, 'the number of ports of the network')
+
+    @takes(network_ids=['some'])
+    def test_a_build_with_a_network_that_does_not_exist_is_refused(self) -> None:
+        self.refused_if_unknown('network_ids', known=self.bench.knows_networks)
+
+    @takes(port_ids=['some'])
+    def test_a_build_with_a_port_that_does_not_exist_is_refused(self) -> None:
+        self.refused_if_unknown('port_ids', known=self.bench.knows_ports)
+
     @needs(Ability.ATTACH_PORT)
     @takes(port_ids=['some'])
     def test_a_build_with_a_free_and_a_taken_port_takes_neither(self) -> None:
         free, taken = self.two_ports()
-        user, key = self.build_active(), self.new_key()
+        user, key = self.build_active(), self.a_key()
         self.driver.attach_port(user, taken)
         for ports in ([free, taken], [taken, free]):
-            with self.assertRaises(BuildConflict):
+            with self.assertRaises(BuildConflict) as caught:
                 self.build(build_key=key, port_ids=ports)
+            self.assertEqual(caught.exception.build_key, key, 'build_key of the error')
             found = self.driver.find_build(key)
             self.assertIsNone(found, 'a build that is refused makes nothing')
         self.assert_has_ports(user, [taken])
@@ -136,17 +178,37 @@ class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
         orders = {tuple(one.address for one in seen.addresses) for seen in (*found, *listed)}
         self.assertEqual(len(orders), 1, 'the number of orders in which addresses come')
         ports = [(one.network_id, one.port_id, one.mac) for one in found[0].addresses]
+        self.assertNotIn('', {fact for port in ports for fact in port}, 'a fact of an address')
         begins = [one for i, one in enumerate(ports) if i == 0 or ports[i - 1] != one]
         self.assertEqual(len(begins), len(set(ports)), 'the number of groups of addresses')
 
     def kept_or_refused(self, argument: str, field: str) -> None:
         """Fail unless an unknown value is refused, or reported again."""
-        value = self.unknown_id()
+        value, key = self.unknown_id(), self.a_key()
         try:
-            found = self.described(**{argument: value})
-        except InvalidBuildRequest:
+            found = self.described(build_key=key, **{argument: value})
+        except InvalidBuildRequest as exc:
+            # An option that is not supported is refused before there is a request.
+            if not self.lacks_quietly(argument):
+                self.assertEqual(exc.build_key, key, 'build_key of the error')
             return
         self.assertEqual(getattr(found, field), value, field)
+
+    def refused_if_unknown(self, argument: str, *, known: bool) -> None:
+        """Fail unless a build that names an unknown port or network is refused, or can be."""
+        key = self.a_key()
+        try:
+            amphora_id = self.build(build_key=key, **{argument: [self.unknown_id()]})
+        except InvalidBuildRequest as exc:
+            self.assertEqual(exc.build_key, key, 'build_key of the error')
+            self.assertIsNone(self.driver.find_build(key), 'a build that is refused makes nothing')
+            return
+        if known:
+            self.broken(f'InvalidBuildRequest, as {argument} exist not', f'amphora {amphora_id}')
+
+    def a_key(self) -> str:
+        """Return an unused build key with capitals, which nothing must change."""
+        return f'{self.new_key()}-Key'
 
     def lacks_quietly(self, option: str) -> bool:
         """Return True if the backend does not support an option."""

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.compute_drivers.base import AmphoraComputeDriver
-from kiln.exceptions import InstanceNotFoundError
-from kiln.models import Amphora, ComputeStatus, State
-from kiln.testing.conformance.fixture import ConformanceFixture
+from kiln.exceptions import (
+    InstanceNotFoundError,
+    InstanceStateConflict,
+    NotSuspendedError,
+    Outcome,
+)
+from kiln.models import Ability, Amphora, ComputeStatus, State
+from kiln.testing.conformance.behaviours.ports import Attaching
+from kiln.testing.conformance.fixture import needs
+from kiln.testing.conformance.samples import ask
 
 _DAY_S = 86_400.0
 _COMING_UP = frozenset({State.PENDING, State.BUILDING, State.ACTIVE})
 
 
-class States(ConformanceFixture, contract=(AmphoraComputeDriver.status, ComputeStatus, Amphora)):
+#: Abilities of calls that can change an instance, none of which ends it.
+_CHANGES = (
+    Ability.ATTACH_PORT,
+    Ability.ATTACH_NETWORK,
+    Ability.REBOOT,
+    Ability.REBUILD,
+    Ability.SUSPEND,
+)
+
+
+class States(Attaching, contract=(AmphoraComputeDriver.status, ComputeStatus, Amphora)):
     """States."""
 
     def test_a_new_instance_becomes_active(self) -> None:
@@ -52,6 +70,26 @@ class States(ConformanceFixture, contract=(AmphoraComputeDriver.status, ComputeS
         if described.state in (State.PENDING, State.BUILDING):
             self.assertIsNot(described.served, True, 'served')
 
+    def test_a_conflict_with_what_is_being_built_is_retryable(self) -> None:
+        amphora_id = self.build()
+        for ability in _CHANGES:
+            error = self.conflict(ability, amphora_id)
+            if self.driver.status(amphora_id).state is State.ACTIVE:
+                # It can have become active before it refused.
+                return
+            if error is not None:
+                self.assertTrue(error.retryable, f'{ability.value}() can be retried')
+
+    @needs(Ability.SUSPEND)
+    def test_a_conflict_with_what_is_suspended_is_not_retryable(self) -> None:
+        amphora_id = self.suspended()
+        for ability in _CHANGES[:-1]:
+            if error := self.conflict(ability, amphora_id):
+                self.assertFalse(error.retryable, f'{ability.value}() is not to be retried')
+            if self.driver.status(amphora_id).state is not State.SUSPENDED:
+                # It has had its effect.
+                return
+
     def test_states_are_members_of_the_state_enum(self) -> None:
         for value in self.both(self.build()):
             self.assertIsInstance(value.state, State)
@@ -86,6 +124,29 @@ class States(ConformanceFixture, contract=(AmphoraComputeDriver.status, ComputeS
     def test_an_unknown_id_has_no_status(self) -> None:
         with self.assertRaises(InstanceNotFoundError):
             self.driver.status(self.unknown_id())
+
+    def conflict(self, ability: Ability, amphora_id: str) -> InstanceStateConflict | None:
+        """Make a call about an instance; return its error, if its state did not allow it."""
+        if ability not in self.driver.abilities:
+            return None
+        try:
+            if ability is Ability.ATTACH_PORT:
+                self.driver.attach_port(amphora_id, self.port_id())
+            elif ability is Ability.ATTACH_NETWORK:
+                self.driver.attach_network(amphora_id, self.network_id())
+            else:
+                ask(self.driver, ability, amphora_id)
+        except CannotBeShown:
+            # Without a port or a network to attach.
+            return None
+        except InstanceStateConflict as exc:
+            if ability is Ability.ATTACH_PORT:
+                self.assertIsNone(exc.resource_id, 'resource_id is None, as no port is to blame')
+            self.assertIsNot(type(exc), NotSuspendedError, f'the error of {ability.value}()')
+            self.assertEqual(exc.amphora_id, amphora_id, f'amphora_id, in {ability.value}()')
+            self.assertIs(exc.outcome, Outcome.NOT_APPLIED, f'outcome, in {ability.value}()')
+            return exc
+        return None
 
     def test_the_time_of_creation_is_in_seconds_since_the_epoch(self) -> None:
         created_at = self.described().created_at

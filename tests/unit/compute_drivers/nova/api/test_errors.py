@@ -160,9 +160,15 @@ class Refusals(Table):
 
     def test_409_is_a_conflict_with_the_state_of_the_instance(self):
         self.says(
-            ['nova/suspend_suspended', 'nova/reboot_suspended', 'nova/reboot_while_building',
-             'nova/suspend_locked', 'nova/attach_port_in_use_self'],
+            ['nova/suspend_suspended', 'nova/reboot_suspended', 'nova/suspend_locked',
+             'nova/attach_port_in_use_self'],
             about('suspend'), InstanceStateConflict, NOT_APPLIED, NEUTRAL,
+        )  # fmt: skip
+
+    def test_409_while_it_is_built_is_retryable(self):
+        self.says(
+            'nova/reboot_while_building', about('reboot'), InstanceStateConflict, NOT_APPLIED,
+            NEUTRAL, retryable=True,
         )  # fmt: skip
 
     def test_409_while_a_task_runs_is_retryable(self):

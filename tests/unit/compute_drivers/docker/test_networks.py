@@ -1,0 +1,41 @@
+"""Networks of a container, which an engine connects once."""
+
+import json
+
+from kiln.compute_drivers.docker.driver import DockerDriver
+from kiln.exceptions import InstanceStateConflict
+from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
+from tests.unit.compute_drivers.docker.test_repeats import inspected
+from tests.unit.compute_drivers.docker.test_settings import options
+
+
+class AttachedAgain(ScriptedCase):
+    def attach(self, address):
+        """Attach a network that is connected at another address."""
+        found = inspected()
+        found['NetworkSettings']['Networks'] = {
+            'net': {'NetworkID': 'n-1', 'EndpointID': 'e-1', 'IPAddress': '10.0.0.2'}
+        }
+        inspect = answer(json.dumps(found).encode())
+        connected = b'{"message": "endpoint with name web already exists in network net"}'
+        url = self.serve(
+            VERSION,
+            inspect,
+            answer(json.dumps([{'Name': 'net', 'Id': 'n-1'}]).encode()),
+            answer(connected, status=403),
+            inspect,
+        )
+        driver = DockerDriver.open(options(url=url), name='here', owner='site')
+        self.addCleanup(driver.close)
+        return driver.attach_network(found['Id'], 'net', address=address)
+
+    def test_without_an_address_the_connection_is_returned(self):
+        self.assertEqual('e-1', self.attach(None).port_id)
+
+    def test_with_its_address_the_connection_is_returned(self):
+        self.assertEqual(('10.0.0.2',), self.attach('10.0.0.2').addresses)
+
+    def test_with_another_address_it_is_refused(self):
+        with self.assertRaisesRegex(InstanceStateConflict, '10.0.0.2. Detach it first') as caught:
+            self.attach('10.0.0.3')
+        self.assertEqual('net', caught.exception.resource_id)
