@@ -11,6 +11,10 @@ the amphora that it names; amphorae with the same name or key, of any owner, sta
 are. An id is accepted whatever the owner of its amphora, and neither a name nor a key is
 taken for an id.
 
+An action on an amphora can be repeated while it is under way: the repeat is accepted, or
+refused with InstanceStateConflict, and the amphora ends as if it had been requested once.
+A conflict with a task of the amphora, which ends by itself, is ``retryable``.
+
 An error of the backend is raised as the kiln error that fits; an error of any other class
 is a defect of the driver. The error of a build has its ``build_key``, that of a call about
 an amphora its ``amphora_id``, and ``outcome`` states what is left in the backend.

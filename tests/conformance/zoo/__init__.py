@@ -14,6 +14,7 @@ from tests.conformance.zoo import (
     makers,
     movers,
     speakers,
+    stewards,
 )
 from tests.conformance.zoo.species import ZOO
 
@@ -32,4 +33,5 @@ __all__ = [
     'makers',
     'movers',
     'speakers',
+    'stewards',
 ]

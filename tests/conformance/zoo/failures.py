@@ -142,6 +142,7 @@ class KnowsNoQuota(Failing):
 @caught_by(
     'test_a_lack_of_capacity_differs_from_other_failures',
     'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+    'test_members_of_an_anti_affinity_group_have_distinct_hosts',
 )
 class TakesRoomForQuota(Failing):
     """Reports a full cloud as an exhausted quota."""
@@ -275,6 +276,7 @@ class ChecksTheRequestOnly(NoopAnimal):
     'test_a_key_that_built_something_else_is_refused',
     'test_a_build_whose_answer_was_lost_says_so_and_names_its_key',
     'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+    'test_a_server_group_exists_until_it_is_deleted',
 )
 class NamesNoBuild(Failing):
     """Does not name the build that was refused."""
