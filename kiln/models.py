@@ -140,6 +140,7 @@ class BuildRequest:
     network_ids: tuple[str, ...] = ()
     port_ids: tuple[str, ...] = ()
     availability_zone: str | None = None
+    # The id of an existing group; a build with any other id is refused.
     server_group_id: str | None = None
     # Text by text, which the amphora keeps as it is, for itself alone; keys that begin with
     # ``kiln:`` are reserved.
@@ -310,6 +311,7 @@ class Resource:
     id: str
     name: str = ''
     owner: str | None = None
+    # The amphora that uses it; None if it is unused.
     amphora_id: str | None = None
     created_at: float | None = None
 
@@ -366,5 +368,7 @@ class DriverHealth:
     """Result of a cheap and harmless health check of the backend."""
 
     healthy: bool
+    # Text for operators.
     detail: str = ''
+    # Seconds that the backend took to answer the check.
     latency_s: float = 0.0

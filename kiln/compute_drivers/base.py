@@ -105,6 +105,8 @@ class AmphoraComputeDriver(ComputeHooks):
     def check(self) -> DriverHealth:
         """Check the health of the backend, cheaply and without changing anything.
 
+        Always a new check; the result of an earlier one is never returned.
+
         :raises ComputeServiceError: it cannot be used now.
         """
         health: DriverHealth = self.perform(Call.CHECK)
@@ -335,12 +337,22 @@ class AmphoraComputeDriver(ComputeHooks):
         self._perform_checked(Call.DETACH_NETWORK, amphora_id, network_id)
 
     def create_server_group(self, name: str, policy: str) -> ServerGroup:
-        """Create a group: affinity, anti-affinity, or the soft form of either."""
+        """Create a group: affinity, anti-affinity, or the soft form of either.
+
+        Members of an affinity group share a host, and those of an anti-affinity group have
+        distinct hosts. If no host is left that the policy allows, the build is refused with
+        InsufficientCapacity, or ends in error with its code. A soft policy refuses no build.
+
+        :raises InvalidRequest: the policy does not exist.
+        """
         group: ServerGroup = self._perform_checked(Call.CREATE_SERVER_GROUP, name, policy)
         return group
 
     def delete_server_group(self, server_group_id: str) -> None:
-        """Delete a group but not its members; a group already gone is a success."""
+        """Delete a group but not its members; a group already gone is a success.
+
+        Other groups and their members stay as they are.
+        """
         self._perform_checked(Call.DELETE_SERVER_GROUP, server_group_id)
 
     # ---- validation, resources, console ---------------------------------
@@ -375,23 +387,32 @@ class AmphoraComputeDriver(ComputeHooks):
         return described
 
     def list_zones(self) -> tuple[str, ...]:
-        """Return the sorted names of the zones that accept builds now."""
+        """Return the sorted names of the zones that accept builds now.
+
+        Empty only if builds accept any name of a zone, or none.
+        """
         return tuple(sorted(self.perform(Call.LIST_ZONES)))
 
     def list_resources(self, owner: str | None = None) -> Iterator[Resource]:
-        """Return this site's resources other than amphorae: ports, volumes, groups."""
+        """Return this site's resources other than amphorae: ports, volumes, groups.
+
+        Resources that an amphora uses can be left out.
+        """
         owner = self.owner if owner is None else owner
         return iter(self._perform_checked(Call.LIST_RESOURCES, owner))
 
     def delete_resource(self, resource: Resource) -> None:
         """Delete a resource of this site; a resource already gone is a success.
 
-        :raises InvalidRequest: it belongs to another site.
+        Deletes nothing else, neither other resources nor an amphora.
+
+        :raises InvalidRequest: it belongs to another site, or its kind does not exist.
+        :raises InstanceStateConflict: an amphora uses it; nothing was deleted.
         """
         self._perform_checked(Call.DELETE_RESOURCE, resource)
 
     def console_log(self, amphora_id: str, *, lines: int | None = None) -> str:
-        """Return the last lines of an amphora's console log, or the whole log."""
+        """Return the last lines of an amphora's console log, or the whole log, as of now."""
         return str(self._perform_checked(Call.CONSOLE_LOG, amphora_id, lines))
 
     # ---- the only way to the hooks --------------------------------------

@@ -12,6 +12,10 @@ are. An id is accepted whatever the owner of its amphora, and neither a name nor
 taken for an id. An id is compared as a whole and as it was returned: any other text, of
 whatever form, is the id of no amphora.
 
+An action on an amphora can be repeated while it is under way: the repeat is accepted, or
+refused with InstanceStateConflict, and the amphora ends as if it had been requested once.
+A conflict with a task of the amphora, which ends by itself, is ``retryable``.
+
 An error of the backend is raised as the kiln error that fits; an error of any other class
 is a defect of the driver. The error of a build has its ``build_key``, that of a call about
 an amphora its ``amphora_id``, and ``outcome`` states what is left in the backend. The error

@@ -28,9 +28,16 @@ LATENCIES = {
 }
 
 
+class HurryingClock(VirtualClock):
+    """Advances by itself where a call of the cloud takes time."""
+
+    def sleep(self, seconds):
+        self.advance(seconds)
+
+
 class InstantNoopConformance(ComputeDriverConformance, FaultConformance, unittest.TestCase):
     def make_driver(self):
-        return NoopDriver(cloud=NoopCloud(clock=VirtualClock(), **self.cloud_options()))
+        return NoopDriver(cloud=NoopCloud(clock=HurryingClock(), **self.cloud_options()))
 
     def cloud_options(self):
         return {}
@@ -47,6 +54,9 @@ class SlowNoopConformance(InstantNoopConformance):
             'seed': 7,
             'zones': ['a', 'b'],
             'images': ['image-1', 'image-2'],
+            'image_properties': {'image-2': {'os_distro': 'debian'}},
+            'hosts_per_zone': 3,
+            'accept_s': 0.02,
             'networks': ['net-0', 'net-1'],
             'ports': {'port-1': 'net-1'},
         }

@@ -11,7 +11,7 @@ from typing import Any
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import DriverLoadError
-from kiln.models import BuildRequest
+from kiln.models import BuildRequest, ImageFacts, Resource
 
 
 class CannotBeShown(unittest.SkipTest):
@@ -83,6 +83,14 @@ class Bench(Faults):
     knows_networks: bool = False
     #: True if the backend has one port for each network of an amphora.
     attaches_networks_once: bool = False
+    #: Images that builds accept, as describe_image() must describe them. With two, an amphora
+    #: is rebuilt from the other image; at least one should have properties.
+    images: Sequence[ImageFacts] = ()
+    #: The hosts of each zone, where the tests can fill them: they build one more amphora in a
+    #: group than there are hosts. 0 if not known.
+    hosts_per_zone: int = 0
+    #: True if the console log of an amphora shows each of its boots.
+    logs_boots: bool = False
     #: The most amphorae in one page of the backend's lists, where a test can build one more.
     page_size: int = 4
     #: Seconds within which the backend shows every effect, such as that a new amphora is
@@ -108,6 +116,22 @@ class Bench(Faults):
         have arrived.
         """
         raise CannotBeShown('lacking() is not among what the bench offers')
+
+    def host_of(self, amphora_id: str) -> str:
+        """Return the host that an active amphora runs on, in any form.
+
+        No call of the contract reports it, so only the backend can show that the policy of a
+        server group was kept.
+        """
+        raise CannotBeShown('host_of() is not among what the bench offers')
+
+    def reboots_hard(self, amphora_id: str) -> bool:
+        """Return True if the reboot that is under way is a hard one, by the backend's word."""
+        raise CannotBeShown('reboots_hard() is not among what the bench offers')
+
+    def leave_resources(self) -> Sequence[Resource]:
+        """Make a resource of each kind, of this site, that no amphora uses; return them."""
+        raise CannotBeShown('leave_resources() is not among what the bench offers')
 
 
 def offers_faults(faults: Faults) -> bool:

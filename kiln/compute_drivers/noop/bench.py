@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection
+import uuid
+from collections.abc import Collection, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -13,9 +14,12 @@ from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.noop import view
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Action, Fault
+from kiln.compute_drivers.noop.simulation.groups import Groups
 from kiln.compute_drivers.noop.simulation.machines import PAGE
+from kiln.compute_drivers.noop.simulation.ports import Ports
+from kiln.compute_drivers.noop.simulation.state_machine import HARD_REBOOT
 from kiln.exceptions import InsufficientCapacity, QuotaExceeded
-from kiln.models import BuildRequest
+from kiln.models import Ability, BuildRequest, ImageFacts, Resource
 
 #: Seconds for what takes the simulated cloud no time, on a busy machine.
 _MARGIN_S = 10.0
@@ -27,6 +31,7 @@ class NoopBench(Bench):
     """Scripts the faults of one cloud, and has its ports, its networks and its times."""
 
     page_size = PAGE
+    logs_boots = True
     fault_codes = MappingProxyType(
         {
             'No valid host was found.': InsufficientCapacity.code,
@@ -44,6 +49,11 @@ class NoopBench(Bench):
         self.network_ids = ('net-1',) if offered.networks is None else tuple(offered.networks)
         self.knows_ports = offered.ports is not None
         self.knows_networks = offered.networks is not None
+        self.hosts_per_zone = offered.hosts_per_zone
+        self.images = tuple(
+            ImageFacts(id=name, name=name, properties=offered.image_properties.get(name, {}))
+            for name in (('image-1', 'image-2') if offered.images is None else offered.images)
+        )
 
         # The longest course of a behaviour is a build, an act on it, and its end.
         latencies = self._cloud.gate.latencies
@@ -65,6 +75,27 @@ class NoopBench(Bench):
         has = self.driver.get_amphora(amphora_id=amphora_id).raw
         wanted = json.loads(view.spec(request))
         return {name.removesuffix('_sha256') for name in wanted if has.get(name) != wanted[name]}
+
+    def host_of(self, amphora_id: str) -> str:
+        return str(self.driver.get_amphora(amphora_id=amphora_id).raw['host'])
+
+    def reboots_hard(self, amphora_id: str) -> bool:
+        task = self.driver.status(amphora_id).task_state
+        if task is None:
+            raise CannotBeShown('a reboot takes no time in this cloud')
+        return bool(task == HARD_REBOOT.task)
+
+    def leave_resources(self) -> Sequence[Resource]:
+        cloud, key = self._cloud, f'left-{uuid.uuid4().hex[:8]}'
+        request = BuildRequest(build_key=key, name=key, owner=self.driver.owner)
+        leak = Fault(call=Call.BUILD.label, action=Action.LEAK, times=1)
+        lost = cloud.accept(request, cloud.gate.now(), leak)
+        (address,) = self.driver.get_amphora(amphora_id=lost).addresses
+        cloud.vanish(lost)
+        ids = {Ports.KIND: address.port_id or ''}
+        if Ability.CREATE_SERVER_GROUP in self.driver.abilities:
+            ids[Groups.KIND] = self.driver.create_server_group(key, 'affinity').id
+        return [Resource(kind=kind, id=id_, owner=self.driver.owner) for kind, id_ in ids.items()]
 
     def refuse(self, call: Call) -> None:
         self._next(call, Action.REFUSE)

@@ -373,6 +373,14 @@ class ServerDriver(AmphoraComputeDriver):
         asked = Asked.of(f'delete {resource.kind}', resource.id)
         if resource.kind != PORT:
             raise asked.error(InvalidRequest, 'only ports are resources of this backend.')
+        try:
+            user = self._ports.holder(asked, resource.id)
+        except ResourceNotFoundError:
+            return
+        # A port can keep the id of a server that is gone.
+        if user and self._statuses((user,)):
+            # Neutron would take the port away from a server that runs.
+            raise asked.error(InstanceStateConflict, f'amphora {user} uses it.')
         self._ports.delete(asked, resource.id)
 
     def _console_log(self, amphora_id: str, lines: int | None) -> str:

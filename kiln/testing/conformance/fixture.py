@@ -15,7 +15,16 @@ from kiln.compute_drivers.authoring.bench import Bench, CannotBeShown
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import InvalidBuildRequest, UnsupportedOperation
-from kiln.models import Ability, Amphora, AmphoraType, ComputeStatus, ServerGroup, State
+from kiln.models import (
+    Ability,
+    Amphora,
+    AmphoraType,
+    ComputeStatus,
+    ImageFacts,
+    Resource,
+    ServerGroup,
+    State,
+)
 from kiln.testing.conformance import sweep
 from kiln.testing.conformance.form import WrongForm, open_checked
 from kiln.testing.conformance.polling import Polling, is_gone
@@ -38,6 +47,10 @@ class ConformanceFixture(Polling):
     #: Unattached ports, and networks, for tests of attaching.
     port_ids: Sequence[str] = ()
     network_ids: Sequence[str] = ()
+    #: Images that builds accept, as describe_image() must describe them.
+    images: Sequence[ImageFacts] = ()
+    #: The hosts of each zone; 0 takes those of the bench.
+    hosts_per_zone: int = 0
     #: The clock of the backend's effects; None is the driver's own. A clock that can
     #: ``advance`` is advanced, so that waiting takes no real time.
     clock: Clock | None = None
@@ -78,6 +91,8 @@ class ConformanceFixture(Polling):
         self.build_arguments = self.build_arguments or self.bench.build_arguments
         self.port_ids = self.port_ids or self.bench.port_ids
         self.network_ids = self.network_ids or self.bench.network_ids
+        self.images = self.images or self.bench.images
+        self.hosts_per_zone = self.hosts_per_zone or self.bench.hosts_per_zone
         self.addCleanup(self._sweep)
 
     def _open_driver(self) -> None:
@@ -92,7 +107,8 @@ class ConformanceFixture(Polling):
                 cls._wrong_form = self._testMethodName
             raise self.failureException(str(exc)) from exc.__cause__
         cls._opened = True
-        self.addCleanup(self.driver.close)
+        # A behaviour can replace its driver by another of the same backend.
+        self.addCleanup(lambda: self.driver.close())
 
     # ---- building --------------------------------------------------------
 
@@ -156,6 +172,17 @@ class ConformanceFixture(Polling):
         group = self.driver.create_server_group(name or self.new_key(), policy)
         self._groups.append(group.id)
         return group
+
+    def make_resources(self) -> Sequence[Resource]:
+        """Make a resource of each kind that no amphora uses; by default the bench does it."""
+        return self.bench.leave_resources()
+
+    def leave_resources(self) -> Sequence[Resource]:
+        """Make resources that no amphora uses, which are removed at the end."""
+        left = self.make_resources()
+        for one in left:
+            self.addCleanup(sweep.clear, self.driver.delete_resource, one)
+        return left
 
     def assert_not_built(self, **wrong: Any) -> None:
         """Fail unless a build is refused and builds nothing."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from kiln.clock import Clock, Deadline
 from kiln.compute_drivers.base import AmphoraComputeDriver
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar('T')
 
 _STEP_S = 2.0
 
@@ -43,13 +46,13 @@ def remains(
     return tuple(left)
 
 
-def clear(delete: Callable[[str], None], id_: str) -> None:
+def clear(delete: Callable[[T], None], one: T) -> None:
     """Delete one object; a failure is only logged, as the verdict is already known."""
     try:
-        delete(id_)
+        delete(one)
     # A wrong driver can raise anything.
     except Exception as exc:
-        LOG.warning('Conformance run might leave %s behind: %s', id_, exc)
+        LOG.warning('Conformance run might leave %s behind: %s', one, exc)
 
 
 def _listed(driver: AmphoraComputeDriver, prefix: str, owner: str) -> list[str]:

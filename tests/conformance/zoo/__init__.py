@@ -15,6 +15,7 @@ from tests.conformance.zoo import (
     makers,
     movers,
     speakers,
+    stewards,
 )
 from tests.conformance.zoo.species import ZOO
 
@@ -34,4 +35,5 @@ __all__ = [
     'makers',
     'movers',
     'speakers',
+    'stewards',
 ]

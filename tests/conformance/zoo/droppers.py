@@ -51,6 +51,10 @@ class DropsZones(Altering):
 @caught_by(
     'test_a_server_group_is_reported_as_it_was_given_or_refused',
     'test_an_instance_knows_its_server_group',
+    'test_a_server_group_exists_until_it_is_deleted',
+    'test_deleting_a_server_group_leaves_its_members',
+    'test_members_of_an_affinity_group_share_a_host',
+    'test_members_of_an_anti_affinity_group_have_distinct_hosts',
 )
 class DropsServerGroups(Dropping):
     """Ignores a server group."""

@@ -142,6 +142,7 @@ class KnowsNoQuota(Failing):
 @caught_by(
     'test_a_lack_of_capacity_differs_from_other_failures',
     'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+    'test_members_of_an_anti_affinity_group_have_distinct_hosts',
 )
 class TakesRoomForQuota(Failing):
     """Reports a full cloud as an exhausted quota."""
@@ -280,6 +281,7 @@ class ChecksTheRequestOnly(NoopAnimal):
     'test_a_flavor_is_reported_as_it_was_given_or_refused',
     'test_a_server_group_is_reported_as_it_was_given_or_refused',
     'test_a_zone_is_reported_as_it_was_given_or_refused',
+    'test_a_server_group_exists_until_it_is_deleted',
 )
 class NamesNoBuild(Failing):
     """Does not name the build that was refused."""

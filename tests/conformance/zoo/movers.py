@@ -42,6 +42,9 @@ class SuspendsOnce(NoopAnimal):
     'test_an_instance_survives_a_hard_reboot',
     'test_rebooting_an_instance_leaves_that_of_another_owner',
     'test_a_rebooting_instance_is_known_to_have_run',
+    'test_a_console_log_that_is_read_again_has_what_came_since',
+    'test_a_reboot_is_hard_only_if_that_was_requested',
+    'test_an_action_repeated_while_it_is_under_way_ends_as_if_requested_once',
 )
 class RebootsByBuilding(NoopAnimal):
     """Has another instance, with another id, after a reboot."""
@@ -66,6 +69,8 @@ class NeedsToStartAgain(NoopAnimal):
     'test_a_rebuilt_instance_keeps_name_key_and_owner',
     'test_rebuilding_an_instance_leaves_that_of_another_owner',
     'test_a_rebuild_refuses_an_unknown_image_as_a_build_would_refuse_it',
+    'test_an_action_repeated_while_it_is_under_way_ends_as_if_requested_once',
+    'test_an_instance_has_the_image_that_it_was_rebuilt_from_last',
 )
 class RebuildsUnderAnotherId(NoopAnimal):
     """Has another instance, with another id, after a rebuild."""
@@ -93,7 +98,10 @@ class RebuildsWithoutKey(NoopAnimal):
         return dataclasses.replace(amphora, build_key=key)
 
 
-@caught_by('test_a_console_log_has_no_more_lines_than_were_asked_for')
+@caught_by(
+    'test_a_console_log_has_no_more_lines_than_were_asked_for',
+    'test_a_console_log_of_some_lines_has_the_last_ones',
+)
 class SaysAllItKnows(NoopAnimal):
     """Returns the whole console log, ignoring the requested length."""
 
@@ -174,7 +182,10 @@ class HasOnePortForAll(NoopAnimal):
         return dataclasses.replace(attachment, port_id='the-port')
 
 
-@caught_by('test_an_instance_knows_its_server_group')
+@caught_by(
+    'test_an_instance_knows_its_server_group',
+    'test_deleting_a_server_group_leaves_its_members',
+)
 class ForgetsTheGroup(NoopAnimal):
     """Does not report the server group of an instance."""
 
@@ -209,7 +220,12 @@ class DeletesTheMembersToo(NoopAnimal):
         super()._delete_server_group(server_group_id)
 
 
-@caught_by('test_each_resource_listed_has_its_owner')
+@caught_by(
+    'test_each_resource_listed_has_its_owner',
+    'test_a_resource_in_use_is_not_deleted',
+    'test_a_resource_names_its_owner_and_the_instance_that_uses_it',
+    'test_deleting_an_unused_resource_deletes_nothing_else',
+)
 class ListsWithoutOwner(NoopAnimal):
     """Lists ports without their owner."""
 
@@ -323,7 +339,10 @@ class HasALogForAnything(NoopAnimal):
             return ''
 
 
-@caught_by('test_a_resumed_instance_is_active_again')
+@caught_by(
+    'test_a_resumed_instance_is_active_again',
+    'test_an_action_repeated_while_it_is_under_way_ends_as_if_requested_once',
+)
 class ResumesNothing(NoopAnimal):
     """Accepts a resume without an effect."""
 
@@ -373,7 +392,11 @@ class DetachesOnlyNetworksThatHang(NoopAnimal):
         super()._detach_network(amphora_id, network_id)
 
 
-@caught_by('test_a_server_group_has_the_name_and_policy_it_was_given')
+@caught_by(
+    'test_a_server_group_has_the_name_and_policy_it_was_given',
+    'test_an_unknown_policy_of_a_server_group_is_refused',
+    'test_members_of_an_anti_affinity_group_have_distinct_hosts',
+)
 class HasOnePolicy(NoopAnimal):
     """Creates every group with its own choice of policy."""
 
@@ -381,7 +404,11 @@ class HasOnePolicy(NoopAnimal):
         return super()._create_server_group(name, 'soft-affinity')
 
 
-@caught_by('test_each_server_group_has_an_id_of_its_own')
+@caught_by(
+    'test_each_server_group_has_an_id_of_its_own',
+    'test_a_server_group_exists_until_it_is_deleted',
+    'test_deleting_a_server_group_leaves_its_members',
+)
 class HasOneGroup(NoopAnimal):
     """Returns the first group for every group."""
 
@@ -402,7 +429,12 @@ class ListsResourcesTwice(NoopAnimal):
         return [*super()._list_resources(owner)] * 2
 
 
-@caught_by('test_a_deleted_resource_is_no_longer_listed')
+@caught_by(
+    'test_a_deleted_resource_is_no_longer_listed',
+    'test_a_resource_in_use_is_not_deleted',
+    'test_a_resource_of_an_unknown_kind_is_refused',
+    'test_deleting_an_unused_resource_deletes_nothing_else',
+)
 class DeletesNoResource(NoopAnimal):
     """Accepts the delete of a resource without an effect."""
 
@@ -410,7 +442,10 @@ class DeletesNoResource(NoopAnimal):
         return None
 
 
-@caught_by('test_deleting_a_resource_again_is_a_success')
+@caught_by(
+    'test_deleting_a_resource_again_is_a_success',
+    'test_a_resource_of_an_unknown_kind_is_refused',
+)
 class DeletesOnlyResourcesThatAre(NoopAnimal):
     """Fails a delete of a resource that is gone."""
 
@@ -441,6 +476,7 @@ class FindsNoImageValid(NoopAnimal):
     'test_rebuilding_what_is_suspended_has_its_effect_or_is_a_conflict',
     'test_a_conflict_with_what_is_suspended_is_not_retryable',
     'test_in_any_state_an_attached_port_can_be_attached_and_no_other_detached',
+    'test_an_action_repeated_while_it_is_under_way_ends_as_if_requested_once',
 )
 class SuspendsNothing(NoopAnimal):
     """Accepts a suspend without an effect."""
@@ -517,7 +553,10 @@ class RejectsItsOwnImage(Imaging):
             raise InvalidRequest(f'Image {image_id} does not exist.')
 
 
-@caught_by('test_the_image_of_an_instance_is_described_by_text')
+@caught_by(
+    'test_the_image_of_an_instance_is_described_by_text',
+    'test_an_image_is_described_by_its_own_name_and_properties',
+)
 class DescribesAnotherImage(Imaging):
     """Describes another image than the requested one."""
 
@@ -533,7 +572,10 @@ class DescribesByNumbers(Imaging):
         return dataclasses.replace(super()._describe_image(image_id), properties={'size': 7})
 
 
-@caught_by('test_an_unknown_image_is_described_only_if_builds_take_it')
+@caught_by(
+    'test_an_unknown_image_is_described_only_if_builds_take_it',
+    'test_an_image_is_described_by_its_own_name_and_properties',
+)
 class DescribesNoImage(NoopAnimal):
     """Cannot describe an image that its builds accept."""
 
@@ -544,6 +586,7 @@ class DescribesNoImage(NoopAnimal):
 @caught_by(
     'test_the_zones_are_named_once_and_the_zone_of_an_instance_is_one_of_them',
     'test_an_instance_is_in_the_zone_that_was_requested',
+    'test_builds_accept_each_zone_that_is_listed_or_any_where_none_is_listed',
 )
 class ListsZonesTwice(NoopAnimal):
     """Lists a zone for each of its hosts."""
@@ -604,6 +647,7 @@ class SwallowsConflicts(NoopAnimal):
     'test_rebooting_what_is_suspended_has_its_effect_or_is_a_conflict',
     'test_a_conflict_with_what_is_being_built_is_retryable',
     'test_a_conflict_with_what_is_suspended_is_not_retryable',
+    'test_an_action_repeated_while_it_is_under_way_ends_as_if_requested_once',
 )
 class CrashesOnReboot(CrashesOnConflicts):
     """Raises another error for a reboot that the state does not allow."""
@@ -616,6 +660,7 @@ class CrashesOnReboot(CrashesOnConflicts):
     'test_rebuilding_what_is_suspended_has_its_effect_or_is_a_conflict',
     'test_a_conflict_with_what_is_being_built_is_retryable',
     'test_a_conflict_with_what_is_suspended_is_not_retryable',
+    'test_an_action_repeated_while_it_is_under_way_ends_as_if_requested_once',
 )
 class CrashesOnRebuild(CrashesOnConflicts):
     """Raises another error for a rebuild that the state does not allow."""

@@ -5,13 +5,15 @@ import os
 from kiln.compute.backends import stack_settings
 from kiln.compute.stack import assemble
 from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.docker import names
+from kiln.models import ImageFacts, Resource
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
 from kiln.testing.conformance.behaviours.arguments import Files
 from kiln.testing.conformance.behaviours.building import Building
 from kiln.testing.conformance.behaviours.execution import Execution
 from kiln.testing.conformance.behaviours.repeating import Repeating
 from kiln.testing.conformance.behaviours.watching import Watching
-from tests.functional.docker.site import DockerBench, EngineCase
+from tests.functional.docker.site import DockerBench, EngineCase, plain_image
 
 _NETWORKING = {AmphoraComputeDriver.attach_network, AmphoraComputeDriver.detach_network}
 
@@ -28,7 +30,14 @@ class OnEngine:
 
     def setUp(self):
         self.network_ids = (self.network,)
+        told = {'os_distro': 'debian'}
+        image_id = plain_image(self.place.url, 'kiln-tests/told:1', **told)
+        self.images = (ImageFacts(id=image_id, properties=told),)
         super().setUp()
+
+    def make_resources(self):
+        volume = self.bare.create_volume(labels={names.OWNER: self.owner})['Name']
+        return [Resource(kind='volume', id=volume, owner=self.owner)]
 
     def make_driver(self):
         # A container without a network starts in half the time; networks cannot follow later.

@@ -117,11 +117,11 @@ class NovaCase(CloudTestCase):
         tag = f'kiln-site:{owner or self.owner}'
         return self.list('compute', 'servers/detail', tags=tag)
 
-    def make_port(self):
+    def make_port(self, **more):
         port = self.session.post(
             '/v2.0/ports',
             endpoint_filter={'service_type': 'network'},
-            json={'port': {'network_id': self.net_id, 'name': 'spare'}},
+            json={'port': {'network_id': self.net_id, 'name': 'spare', **more}},
         ).json()['port']['id']
         self.addCleanup(
             self.admin.delete,

@@ -5,6 +5,9 @@ import os
 from kiln.compute.backends import stack_settings
 from kiln.compute.stack import assemble
 from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.nova.building.port_locks import PORT
+from kiln.compute_drivers.nova.translate import OWNER_TAG
+from kiln.models import ImageFacts, Resource
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
 from kiln.testing.conformance.behaviours.arguments import Files
 from kiln.testing.conformance.behaviours.building import Building
@@ -42,6 +45,8 @@ class OnNova:
 
     def setUp(self):
         self.network_ids = (self.net_id,)
+        image = self.find('image', 'images', name='tiny')
+        self.images = (ImageFacts(id=image['id'], name='tiny'),)
         super().setUp()
 
     def pass_time(self, seconds):
@@ -52,6 +57,10 @@ class OnNova:
         # The fake hypervisor remembers the server of a port, and refuses the port
         # elsewhere: so each behaviour that needs a port has its own.
         return self.make_port()
+
+    def make_resources(self):
+        port_id = self.make_port(description=OWNER_TAG + self.owner)
+        return [Resource(kind=PORT, id=port_id, owner=self.owner)]
 
     def make_driver(self):
         return self.open_driver(**self.more())

@@ -11,7 +11,7 @@ from kiln.compute_drivers.docker.api.client import Engine, Session
 from kiln.compute_drivers.docker.api.errors import Trouble, trouble_in
 from kiln.exceptions import (
     AmphoraComputeError,
-    DeleteFailed,
+    InstanceStateConflict,
     InvalidRequest,
     PermissionDenied,
     ResourceNotFoundError,
@@ -46,7 +46,7 @@ def delete(engine: Engine, resource: Resource) -> None:
 
     :raises InvalidRequest: the resource is neither a volume nor a network.
     :raises PermissionDenied: the resource carries no label of kiln.
-    :raises DeleteFailed: a container uses it.
+    :raises InstanceStateConflict: a container uses it.
     """
     asked = Asked.of(f'delete {resource.kind}', resource.id)
     if resource.kind not in _METHODS or not names.is_network(resource.id):
@@ -63,5 +63,7 @@ def delete(engine: Engine, resource: Resource) -> None:
         if _NO_VOLUME in (exc.fault or '').lower():
             return
         if trouble_in(exc.fault) is Trouble.IN_USE:
-            raise asked.error(DeleteFailed, 'a container uses it.', fault=exc.fault) from exc
+            raise asked.error(
+                InstanceStateConflict, 'a container uses it.', fault=exc.fault
+            ) from exc
         raise

@@ -16,6 +16,9 @@ from kiln.testing.conformance.behaviours.values import plain
 from kiln.testing.conformance.fixture import ConformanceFixture
 from kiln.testing.conformance.samples import OF_INSTANCES, ask
 
+#: Seconds by which two clocks can disagree about a short time.
+_ROUNDING_S = 0.01
+
 
 class Abilities(
     ConformanceFixture,
@@ -94,6 +97,21 @@ class Abilities(
 
     def test_hooks_have_the_signatures_of_the_contract(self) -> None:
         self.assert_form(form.check_hooks)
+
+    def test_a_health_check_has_values_of_their_types_and_the_time_that_it_took(self) -> None:
+        before = [clock.monotonic() for clock in self.clocks]
+        health = self.driver.check()
+        passed_s = [
+            clock.monotonic() - then for clock, then in zip(self.clocks, before, strict=True)
+        ]
+        self.assertIsInstance(health.healthy, bool, 'healthy')
+        self.assertIsInstance(health.detail, str, 'detail')
+        self.assertIn(type(health.latency_s), (int, float), 'the type of latency_s')
+        self.assertLessEqual(health.latency_s, max(passed_s) + _ROUNDING_S, 'latency_s')
+        self.assertGreaterEqual(health.latency_s, 0.0, 'latency_s')
+        # In less time, a clock of the driver might not have moved.
+        if passed_s[-1] > _ROUNDING_S:
+            self.assertNotEqual(health.latency_s, 0.0, 'latency_s')
 
     def test_closing_again_does_no_harm(self) -> None:
         driver = self.make_driver()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
+from kiln.compute_drivers import hooks
+from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.exceptions import (
     InstanceNotFoundError,
     InstanceStateConflict,
@@ -15,7 +18,7 @@ from kiln.models import Ability, State
 from kiln.testing.conformance.fixture import ConformanceFixture, needs, takes
 
 
-class Execution(ConformanceFixture):
+class Execution(ConformanceFixture, contract=(hooks,)):
     """Execution state."""
 
     @needs(Ability.SUSPEND)
@@ -63,6 +66,14 @@ class Execution(ConformanceFixture):
         self.settle(amphora_id)
 
     @needs(Ability.REBOOT)
+    def test_a_reboot_is_hard_only_if_that_was_requested(self) -> None:
+        amphora_id = self.build_active()
+        for hard in (True, False):
+            self.driver.reboot(amphora_id, hard=hard)
+            self.assertEqual(self.bench.reboots_hard(amphora_id), hard, f'hard={hard}')
+            self.settle(amphora_id)
+
+    @needs(Ability.REBOOT)
     def test_rebooting_an_unknown_instance_is_not_found(self) -> None:
         with self.assertRaises(InstanceNotFoundError):
             self.driver.reboot(self.unknown_id())
@@ -101,13 +112,45 @@ class Execution(ConformanceFixture):
             self.build(image_id=unknown)
         self.settle(amphora_id)
 
+    @needs(Ability.REBUILD)
+    @takes(image_id='some')
+    def test_an_instance_has_the_image_that_it_was_rebuilt_from_last(self) -> None:
+        if len(self.images) < 2:
+            raise CannotBeShown('the bench names no two images')
+        first, second = (image.id for image in self.images[:2])
+        amphora_id = self.build_active(image_id=first)
+        for given in (second, None):
+            self.driver.rebuild(amphora_id, image_id=given)
+            self.settle(amphora_id)
+            image_id = self.driver.get_amphora(amphora_id=amphora_id).image_id
+            self.assertEqual(image_id, second, f'image_id after rebuild(image_id={given!r})')
+
+    def test_an_action_repeated_while_it_is_under_way_ends_as_if_requested_once(self) -> None:
+        amphora_id = self.build_active()
+        for ability, act, state in (
+            (Ability.SUSPEND, self.driver.suspend, State.SUSPENDED),
+            (Ability.RESUME, self.driver.resume, State.ACTIVE),
+            (Ability.REBOOT, self.driver.reboot, State.ACTIVE),
+            (Ability.REBUILD, self.driver.rebuild, State.ACTIVE),
+        ):
+            # Without a suspend there is nothing to resume.
+            if self.lacks(ability) or (ability is Ability.RESUME and self.lacks(Ability.SUSPEND)):
+                continue
+            act(amphora_id)
+            self.repeat(act, amphora_id)
+            self.settle(amphora_id, state)
+
     @needs(Ability.SUSPEND)
     def test_suspending_what_is_being_built_has_its_effect_or_is_a_conflict(self) -> None:
         self.acts_or_conflicts(self.build(), self.driver.suspend, State.SUSPENDED)
 
     @needs(Ability.SUSPEND, Ability.REBOOT)
     def test_rebooting_what_is_suspended_has_its_effect_or_is_a_conflict(self) -> None:
-        self.acts_or_conflicts(self.suspended(), self.driver.reboot, State.ACTIVE)
+        amphora_id = self.suspended()
+        self.acts_or_conflicts(amphora_id, self.driver.reboot, State.ACTIVE)
+        if self.driver.status(amphora_id).state is State.SUSPENDED:
+            hard = functools.partial(self.driver.reboot, hard=True)
+            self.acts_or_conflicts(amphora_id, hard, State.ACTIVE)
 
     @needs(Ability.SUSPEND, Ability.REBUILD)
     def test_rebuilding_what_is_suspended_has_its_effect_or_is_a_conflict(self) -> None:
@@ -123,9 +166,44 @@ class Execution(ConformanceFixture):
         self.assertLessEqual(len(text.splitlines()), 1, 'lines of console_log(lines=1)')
 
     @needs(Ability.CONSOLE_LOG)
+    def test_a_console_log_of_some_lines_has_the_last_ones(self) -> None:
+        amphora_id = self.build_active()
+
+        def look() -> tuple[list[str], list[str]]:
+            # What is written meanwhile is in the second only.
+            last = self.driver.console_log(amphora_id, lines=1)
+            return last.splitlines(), self.driver.console_log(amphora_id).splitlines()
+
+        self.becomes(look, lambda seen: seen[0] in ([], seen[1][-1:]))
+
+    @needs(Ability.CONSOLE_LOG, Ability.REBOOT)
+    def test_a_console_log_that_is_read_again_has_what_came_since(self) -> None:
+        if not self.bench.logs_boots:
+            raise CannotBeShown('the bench does not promise boots in console logs (logs_boots)')
+        amphora_id = self.build_active()
+        before = self.driver.console_log(amphora_id)
+        self.driver.reboot(amphora_id)
+        self.settle(amphora_id)
+        self.becomes(lambda: self.driver.console_log(amphora_id) != before, bool)
+
+    @needs(Ability.CONSOLE_LOG)
     def test_a_console_log_of_an_unknown_instance_is_not_found(self) -> None:
         with self.assertRaises(InstanceNotFoundError):
             self.driver.console_log(self.unknown_id())
+
+    def repeat(self, act: Callable[[str], None], amphora_id: str) -> None:
+        """Repeat an action; fail if it is refused by anything else than a conflict."""
+        before = self.driver.status(amphora_id)
+        try:
+            act(amphora_id)
+        except NotSuspendedError:
+            # It is resumed, or about to be.
+            return
+        except InstanceStateConflict as exc:
+            after = self.driver.status(amphora_id)
+            busy = before.task_state is not None and after.task_state == before.task_state
+            if busy and before.state in (State.ACTIVE, State.SUSPENDED):
+                self.assertTrue(exc.retryable, f'a conflict with {before.task_state} is retryable')
 
     def acts_or_conflicts(self, amphora_id: str, act: Callable[[str], None], state: State) -> None:
         """Act on an instance in a wrong state; fail unless it is refused, or takes effect."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.exceptions import InvalidBuildRequest, InvalidRequest
 from kiln.models import Ability
 from kiln.testing.conformance.fixture import ConformanceFixture, needs, takes
+
+#: How many zones are tried, as each costs a build.
+_ZONES = 3
 
 
 class Offers(ConformanceFixture):
@@ -50,6 +54,19 @@ class Offers(ConformanceFixture):
     def test_an_unknown_image_is_described_only_if_builds_take_it(self) -> None:
         self.compare_unknown('image_id', self.driver.describe_image)
 
+    @needs(Ability.DESCRIBE_IMAGE)
+    def test_an_image_is_described_by_its_own_name_and_properties(self) -> None:
+        if not self.images:
+            raise CannotBeShown('the bench names no images')
+        for image in self.images:
+            for word in {image.id, image.name} - {''}:
+                facts = self.driver.describe_image(word)
+                self.assertEqual(facts.id, image.id, 'id')
+                # An image with several names has any of them.
+                self.assertEqual(facts.name, image.name or facts.name, 'name')
+                wrong = dict(image.properties.items() - facts.properties.items())
+                self.assertEqual(wrong, {}, f'properties of {word} that are not described')
+
     @needs(Ability.VALIDATE_ZONE)
     def test_the_zone_of_an_instance_is_valid(self) -> None:
         if zone := self.described().availability_zone:
@@ -62,6 +79,12 @@ class Offers(ConformanceFixture):
         # A backend that takes any zone name has no zones to list.
         if zones and (zone := self.described().availability_zone):
             self.assertIn(zone, zones)
+
+    @needs(Ability.LIST_ZONES)
+    @takes(availability_zone='some')
+    def test_builds_accept_each_zone_that_is_listed_or_any_where_none_is_listed(self) -> None:
+        for zone in self.driver.list_zones()[:_ZONES] or (self.unknown_id(),):
+            self.build(availability_zone=zone)
 
     def compare_unknown(self, argument: str, validate: Callable[[str], object]) -> None:
         """Validate and build with something unknown, and compare the results."""

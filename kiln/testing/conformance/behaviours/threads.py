@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from kiln.clock import Deadline
 from kiln.compute_drivers import hooks
+from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.models import Ability
 from kiln.testing.conformance.fixture import ConformanceFixture, needs
 from kiln.wrappers.base import DriverWrapper
@@ -27,6 +28,10 @@ _STEP_S = 0.01
 
 class Threads(ConformanceFixture, contract=(hooks,)):
     """Threads and time."""
+
+    def setUp(self) -> None:
+        self._open_before = open_files()
+        super().setUp()
 
     def test_many_threads_with_one_key_build_one_instance(self) -> None:
         key = self.new_key()
@@ -108,20 +113,26 @@ class Threads(ConformanceFixture, contract=(hooks,)):
             self.driver.rebuild(amphora_id)
 
     def test_a_closed_driver_leaves_no_thread_and_no_open_file(self) -> None:
-        threads, files = set(threading.enumerate()), open_files()
-        driver = self.make_driver()
-        while isinstance(driver, DriverWrapper):
-            # Guards have threads of their own, which end with the guards.
-            driver = driver.inner
+        threads = set(threading.enumerate())
+        driver = innermost(self.make_driver())
         driver.check()
         self._made.append(driver.build(**self.arguments()))
         list(driver.list_amphorae())
         driver.close()
+        # A file that both have open is not closed before both have closed it.
+        innermost(self.driver).close()
+        try:
+            self.assert_all_closed(threads)
+        finally:
+            self.driver = self.make_driver()
+
+    def assert_all_closed(self, threads: set[threading.Thread]) -> None:
+        """Fail unless the other threads end soon, and no file of this test is open."""
         # Real time, as other threads end in real time only.
         deadline = Deadline.after(self.soon_s)
         while True:
             left = [one.name for one in set(threading.enumerate()) - threads]
-            left += sorted(open_files() - files)
+            left += sorted(open_files() - self._open_before)
             if not left:
                 return
             if deadline.passed:
@@ -140,6 +151,13 @@ class Threads(ConformanceFixture, contract=(hooks,)):
 
         with ThreadPoolExecutor(len(actions)) as pool:
             return [future.result() for future in [pool.submit(act, one) for one in actions]]
+
+
+def innermost(driver: AmphoraComputeDriver) -> AmphoraComputeDriver:
+    """Return the driver without its guards, which have threads of their own until they end."""
+    while isinstance(driver, DriverWrapper):
+        driver = driver.inner
+    return driver
 
 
 def open_files() -> set[str]:

@@ -6,7 +6,8 @@ import time
 import unittest
 
 from kiln.compute_drivers.nova.driver import NovaDriver
-from kiln.exceptions import AmphoraComputeError, InvalidBuildRequest
+from kiln.exceptions import AmphoraComputeError, InstanceStateConflict, InvalidBuildRequest
+from kiln.models import Resource
 from kiln.testing.clock import VirtualClock
 from tests.unit.compute_drivers.nova.corpus import SERVERS
 from tests.unit.compute_drivers.nova.loopback import Loopback
@@ -134,6 +135,26 @@ class PortsOfDeleted(unittest.TestCase):
             self.driver.build(name='web', build_key='k-1')
         self.assertEqual(1, [what for what, _ in self.cloud.queries].count('POST /servers'))
         self.assertEqual(['p-1'], self.cloud.deleted())
+
+    def test_the_port_of_a_server_is_not_deleted_as_a_resource_while_the_server_exists(self):
+        port = Resource(kind='port', id='p-1', owner='kiln')
+        self.cloud.port('p-1', 'k-1', device_id='s-1')
+        self.cloud.answers['GET /v2.0/ports/p-1'] = {'port': {'device_id': 's-1'}}
+        self.cloud.answers['GET /servers/s-1'] = {'server': SERVER}
+        with self.assertRaisesRegex(InstanceStateConflict, 's-1'):
+            self.driver.delete_resource(port)
+        self.assertEqual([], self.cloud.deleted())
+        self.cloud.answers['GET /servers/s-1'] = NONE
+        self.driver.delete_resource(port)
+        self.assertEqual(['p-1'], self.cloud.deleted())
+
+    def test_a_port_that_is_gone_is_deleted_as_a_resource(self):
+        told = {
+            'NeutronError': {'type': 'PortNotFound', 'message': 'Port p-1 could not be found.'}
+        }
+        self.cloud.answers['GET /v2.0/ports/p-1'] = (404, {}, told)
+        self.driver.delete_resource(Resource(kind='port', id='p-1', owner='kiln'))
+        self.assertEqual([], self.cloud.deleted())
 
     def test_ports_of_other_servers_stay(self):
         self.cloud.answers['GET /servers/s-1'] = {'server': SERVER}
