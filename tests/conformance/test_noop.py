@@ -53,6 +53,8 @@ class SlowNoopConformance(InstantNoopConformance):
 
 
 class FileNoopConformance(InstantNoopConformance):
+    one_backend = True
+
     def setUp(self):
         self._path = Path(self.enterContext(tempfile.TemporaryDirectory()), 'cloud.db')
         self._clock = VirtualClock()

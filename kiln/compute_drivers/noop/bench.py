@@ -12,11 +12,12 @@ from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.noop import view
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Action, Fault
-from kiln.compute_drivers.noop.simulation.machines import PAGE
 from kiln.models import BuildRequest
 
 #: Seconds for what takes the simulated cloud no time, on a busy machine.
 _MARGIN_S = 10.0
+#: Longer than any deadline.
+_SILENCE_S = 3600.0
 #: A test can simulate a cloud that never finishes.
 _MOST_S = 600.0
 
@@ -24,11 +25,12 @@ _MOST_S = 600.0
 class NoopBench(Bench):
     """Scripts the faults of one cloud, and has its ports, its networks and its times."""
 
-    page_size = PAGE
+    page_size = 20
 
     def __init__(self, driver: NoopDriver) -> None:
         super().__init__(driver)
         self._cloud = driver.cloud
+        self._cloud.machines.page = self.page_size
         offered = self._cloud.catalogue
         # A cloud without a list accepts any id.
         self.port_ids = ('port-1', 'port-2') if offered.ports is None else tuple(offered.ports)
@@ -60,6 +62,9 @@ class NoopBench(Bench):
 
     def lose_answer(self, call: Call) -> None:
         self._next(call, Action.LOSE_ANSWER)
+
+    def fall_silent(self, call: Call) -> None:
+        self._next(call, Action.HANG, seconds=_SILENCE_S)
 
     def limit_rate(self, call: Call, retry_after: float) -> None:
         self._next(call, Action.RATE_LIMIT, retry_after=retry_after)

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 
+from kiln.compute_drivers.noop.bench import NoopBench
 from kiln.exceptions import (
     BuildConflict,
     InstanceNotFoundError,
@@ -182,7 +183,7 @@ class SkipsTheLastPage(NoopAnimal):
     """Reads a list until it has a full page."""
 
     def _list(self, owner):
-        return list(super()._list(owner))[:1000]
+        return list(super()._list(owner))[: NoopBench.page_size]
 
 
 @caught_by(

@@ -1,5 +1,6 @@
 """Animals with defects that show only when the backend fails."""
 
+import contextvars
 import dataclasses
 from types import MappingProxyType
 
@@ -326,3 +327,12 @@ class CrashesWhereABuildFails(Failing):
         if isinstance(error, ServiceUnavailable):
             raise TypeError('None is not subscriptable') from error
         raise error
+
+
+@caught_by('test_a_call_ends_by_its_deadline_even_if_the_backend_is_silent')
+class WaitsForEver(NoopAnimal):
+    """Waits for its backend without regard to the deadline of a call."""
+
+    def perform(self, call, *args):
+        # Without the variable that has the deadline.
+        return contextvars.Context().run(super().perform, call, *args)
