@@ -11,7 +11,8 @@ from typing import Any
 
 def wrong_facts(value: Any) -> Mapping[str, object]:
     """Return the facts of a value that have another type than declared."""
-    declared = _declared(type(value))
+    kind: Any = type(value)
+    declared = _declared(kind)
     facts = {name: getattr(value, name, None) for name in declared}
     return {name: fact for name, fact in facts.items() if not fits(fact, declared[name])}
 

@@ -358,3 +358,21 @@ class ForgetsAtItsClose(Remembering):
             with contextlib.suppress(InstanceNotFoundError):
                 self.cloud.vanish(amphora_id)
         super().close()
+
+
+@caught_by('test_a_server_group_is_not_listed_among_the_resources_of_another_owner')
+class ListsGroupsOfOthers(NoopAnimal):
+    """Lists the resources of all sites that it has worked for as those of one."""
+
+    def __init__(self):
+        super().__init__()
+        self._owners = set()
+
+    def _create_server_group(self, name, policy):
+        self._owners.add(self.owner)
+        return super()._create_server_group(name, policy)
+
+    def _list_resources(self, owner):
+        owners = self._owners if owner in self._owners else {owner}
+        found = [one for each in sorted(owners) for one in super()._list_resources(each)]
+        return [dataclasses.replace(one, owner=owner) for one in found]

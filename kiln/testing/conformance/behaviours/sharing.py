@@ -191,6 +191,19 @@ class Strangers(ConformanceFixture, contract=(hooks, ComputeHooks._list)):
             self.assertEqual(found, own, f'what {owner} finds by key')
             self.assertEqual(told & {*built.values()}, {*own.values()}, f'changes of {owner}')
 
+    @needs(Ability.LIST_RESOURCES, Ability.CREATE_SERVER_GROUP)
+    def test_a_server_group_is_not_listed_among_the_resources_of_another_owner(self) -> None:
+        name = self.new_key()
+        groups = {}
+        for owner in (self.driver.owner, self.other_owner):
+            with self.as_owner(owner):
+                groups[owner] = self.new_group(name).id
+        for owner, group_id in groups.items():
+            with self.as_owner(owner):
+                listed = {one.id for one in self.driver.list_resources()}
+            strange = {*groups.values()} - {group_id}
+            self.assertEqual(listed & strange, set(), f'groups of others in the list of {owner}')
+
     def test_a_name_or_a_key_is_not_taken_for_an_id(self) -> None:
         name, key = self.new_key(), self.new_key()
         amphora_id = self.build_active(name=name, build_key=key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import itertools
 import os
 import threading
 import time
@@ -115,8 +116,8 @@ class Threads(ConformanceFixture, contract=(hooks,)):
             lambda: [one.amphora_id for one in driver.changes().statuses],
         )
         for look in looks:
-            calls = look, change
-            for meeting in meetings(lambda calls=calls: calls, driver, most=_LINES_OF_LISTS):
+            same_calls = itertools.repeat((look, change)).__next__
+            for meeting in meetings(same_calls, driver, most=_LINES_OF_LISTS):
                 self.result_of(meeting.second, meeting)
                 found = self.result_of(meeting.first, meeting)
                 if missing := stays.difference(found):
