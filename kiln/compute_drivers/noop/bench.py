@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import hashlib
 from collections.abc import Collection
 from typing import Any
 
 from kiln.compute_drivers.authoring.bench import Bench, CannotBeShown
 from kiln.compute_drivers.calls import Call
-from kiln.compute_drivers.noop import view
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Action, Fault
 from kiln.models import BuildRequest
@@ -52,10 +51,24 @@ class NoopBench(Bench):
         return other
 
     def lacking(self, amphora_id: str, request: BuildRequest) -> Collection[str]:
-        # The cloud keeps digests of what it must not show.
+        # The cloud keeps digests of what it must not show. Written once more, so that a mistake
+        # of the driver is not made here, too.
         has = self.driver.get_amphora(amphora_id=amphora_id).raw
-        wanted = json.loads(view.spec(request))
-        return {name.removesuffix('_sha256') for name in wanted if has.get(name) != wanted[name]}
+        user_data = request.user_data
+        wanted = {
+            'keys': len(request.keys),
+            'sec_groups': list(request.sec_groups),
+            'files': {
+                file.path: {'sha256': file.digest, 'mode': f'{file.mode:04o}', 'owner': file.owner}
+                for file in request.files
+            },
+            'user_data_sha256': user_data and hashlib.sha256(user_data).hexdigest()[:12],
+        }
+        return {
+            name.removesuffix('_sha256')
+            for name, value in wanted.items()
+            if (has.get(name) or None) != (value or None)
+        }
 
     def refuse(self, call: Call) -> None:
         self._next(call, Action.REFUSE)
