@@ -66,8 +66,10 @@ class Finding(
         self.assertEqual(self.driver.get_amphora(capital).id, second)
 
     def test_an_unknown_id_is_not_found(self) -> None:
-        with self.assertRaises(InstanceNotFoundError):
-            self.driver.get_amphora(amphora_id=self.unknown_id())
+        unknown = self.unknown_id()
+        with self.assertRaises(InstanceNotFoundError) as caught:
+            self.driver.get_amphora(amphora_id=unknown)
+        self.assertEqual(caught.exception.amphora_id, unknown, 'amphora_id of the error')
 
     def test_a_name_that_several_instances_have_is_ambiguous(self) -> None:
         name = self.new_key()
