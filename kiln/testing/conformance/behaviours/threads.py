@@ -28,8 +28,8 @@ T = TypeVar('T')
 _THREADS = 8
 _OPEN_FILES = '/proc/self/fd'
 _STEP_S = 0.01
-#: Lines at which a list is stopped; each needs a build or a delete.
-_LINES_OF_LISTS = 6
+#: Lines at which a read, or a list, is stopped; each needs a build or a delete.
+_LINES_OF_READS, _LINES_OF_LISTS = 20, 6
 
 
 class Threads(ConformanceFixture, contract=(hooks,)):
@@ -92,7 +92,7 @@ class Threads(ConformanceFixture, contract=(hooks,)):
             driver.delete(amphora_id)
             return amphora_id
 
-        for meeting in meetings(prepare, driver):
+        for meeting in meetings(prepare, driver, most=_LINES_OF_READS):
             goes = self.result_of(meeting.second, meeting)
             if not isinstance(meeting.first.error, InstanceNotFoundError):
                 self.assertEqual(self.result_of(meeting.first, meeting), goes)
