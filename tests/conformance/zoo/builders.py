@@ -45,6 +45,7 @@ class Altering(MinimalAnimal):
     'test_building_again_with_other_metadata_returns_the_first_instance',
     'test_owners_and_keys_that_differ_only_in_capitals_are_different',
     'test_builds_with_one_key_make_one_instance_wherever_threads_switch',
+    'test_a_driver_opened_after_another_was_closed_sees_what_that_has_built',
 )
 class Duplicates(MinimalAnimal):
     """Builds again for a key that already has an instance."""

@@ -186,6 +186,7 @@ class DescribesTheDead(Buries):
 @caught_by(
     'test_a_deleted_instance_is_not_listed',
     'test_a_cancelled_build_leaves_no_orphaned_instance',
+    'test_a_list_is_complete_wherever_threads_switch_to_a_build_or_a_delete',
 )
 class ListsTheDead(Buries):
     """Lists deleted instances."""

@@ -173,7 +173,10 @@ class FindsOnlyWhatItHeardOf(NoopAnimal):
         return super()._find_build(build_key) if build_key in self._heard else None
 
 
-@caught_by('test_a_refused_delete_says_so_and_leaves_the_instance')
+@caught_by(
+    'test_a_refused_delete_says_so_and_leaves_the_instance',
+    'test_a_call_ends_by_its_deadline_even_if_the_backend_is_silent',
+)
 class SwallowsErrorsOfDeletes(NoopAnimal):
     """Reports every delete as done."""
 
