@@ -94,6 +94,7 @@ class DropsNetworks(Dropping):
 @caught_by(
     'test_the_ports_of_a_build_are_attached',
     'test_a_build_with_a_free_and_a_taken_port_takes_neither',
+    'test_a_build_with_the_port_of_another_instance_is_refused',
 )
 class DropsPorts(Dropping):
     """Ignores the ports of a build."""
@@ -135,7 +136,10 @@ class KeepsPortsOfFailures(NoopAnimal):
         return super()._attach_port(amphora_id, port_id)
 
 
-@caught_by('test_a_build_with_a_free_and_a_taken_port_takes_neither')
+@caught_by(
+    'test_a_build_with_a_free_and_a_taken_port_takes_neither',
+    'test_a_build_with_the_port_of_another_instance_is_refused',
+)
 class BuildsWithoutTakenPorts(NoopAnimal):
     """Builds with the ports that are free."""
 

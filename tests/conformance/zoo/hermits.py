@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import socket
 import threading
+import weakref
 
 from kiln.exceptions import BuildDiffers, InstanceNotFoundError
 from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
@@ -316,15 +317,13 @@ class LeavesItsSocketOpen(MinimalAnimal):
 
     def __init__(self):
         super().__init__()
-        self._sockets = []
+        self._sockets = contextlib.ExitStack()
+        # Not by __del__: in a cycle of garbage, the sockets can be collected first.
+        weakref.finalize(self, self._sockets.close)
 
     def _build(self, request):
-        self._sockets.append(socket.socket())
+        self._sockets.enter_context(socket.socket())
         return super()._build(request)
-
-    def __del__(self):
-        for one in self._sockets:
-            one.close()
 
 
 _IN_CAPITALS = 'test_owners_and_keys_that_differ_only_in_capitals_are_different'

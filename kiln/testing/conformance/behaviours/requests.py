@@ -72,6 +72,15 @@ class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
         amphora_id = self.build_active(port_ids=ports)
         self.assert_has_ports(amphora_id, ports)
 
+    @takes(port_ids=['some'])
+    def test_a_build_with_the_port_of_another_instance_is_refused(self) -> None:
+        taken, key = self.port_id(), self.new_key()
+        self.build()
+        self.build_active(port_ids=[taken])
+        with self.assertRaises(BuildConflict):
+            self.build(build_key=key, port_ids=[taken])
+        self.assertIsNone(self.driver.find_build(key), 'a build that is refused makes nothing')
+
     @needs(Ability.ATTACH_PORT)
     @takes(port_ids=['some'])
     def test_a_build_with_a_free_and_a_taken_port_takes_neither(self) -> None:
