@@ -225,7 +225,7 @@ class Amphora:
     # Always in the same order; the addresses of one port follow each other.
     addresses: tuple[Address, ...] = ()
     metadata: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_FACTS)
-    # Seconds since the epoch.
+    # Seconds since the epoch, always the same; None if the backend does not report it.
     created_at: float | None = None
     fault: str | None = None
     fault_code: str | None = None
@@ -233,6 +233,8 @@ class Amphora:
     # True once it has run, False as long as it has not, None if the backend does not
     # report it.
     served: bool | None = None
+    # The backend's original answer, or a part of it, as plain data; digests of confidential
+    # contents are allowed.
     raw: Mapping[str, Any] = dataclasses.field(
         default_factory=lambda: MappingProxyType({}), repr=False, compare=False
     )
@@ -272,7 +274,8 @@ class Changes:
     """Changes since the cursor of an earlier answer."""
 
     statuses: tuple[ComputeStatus, ...]
-    #: Ids that the backend reports as deleted; absence alone never means deleted.
+    #: Ids that the backend reports as deleted; absence alone never means deleted. Amphorae
+    #: of other owners can be among them.
     gone: tuple[str, ...] = ()
     #: Cursor to continue from: the ``since`` of the next call.
     cursor: str = ''

@@ -228,9 +228,9 @@ class AmphoraComputeDriver(ComputeHooks):
     def changes(self, since: str = '') -> Changes:
         """Return what changed among this site's amphorae since a cursor.
 
-        The empty cursor, and an expired cursor, return everything (``complete``). A change
-        can be returned twice, or in a later answer, but a caller that continues from
-        cursor to cursor never misses a change.
+        The empty cursor, an expired cursor, and a cursor that the driver did not make
+        return everything (``complete``). A change can be returned twice, or in a later
+        answer, but a caller that continues from cursor to cursor never misses a change.
         """
         changes: Changes = self._perform_checked(Call.CHANGES, since)
         return changes

@@ -2,19 +2,20 @@
 
 A hook receives checked arguments, calls the backend's API, and raises kiln's errors. It
 returns when the backend has accepted, never waits for the effect, and can be called from
-many threads at once.
+many threads at once. It ends by the deadline of its call
+(:func:`kiln.clock.current_deadline`), even if the backend is silent.
 
 Several drivers, in any number of processes, work on one backend at the same time. What one
 of them has built, every other describes, lists, finds, builds again to the same id, changes
 and deletes: nothing that another driver needs is kept in memory alone. A call changes only
 the amphora that it names; amphorae with the same name or key, of any owner, stay as they
 are. An id is accepted whatever the owner of its amphora, and neither a name nor a key is
-taken for an id. An id is compared as a whole and as it was returned: any other text, of
-whatever form, is the id of no amphora.
+taken for an id. Owners, keys and names that differ only in capitals are different. An id is
+compared as a whole and as it was returned: any other text, of whatever form, is the id of no
+amphora.
 
 An action on an amphora can be repeated while it is under way: the repeat is accepted, or
 refused with InstanceStateConflict, and the amphora ends as if it had been requested once.
-A conflict with a task of the amphora, which ends by itself, is ``retryable``.
 
 An error of the backend is raised as the kiln error that fits; an error of any other class
 is a defect of the driver. The error of a build has its ``build_key``, that of a call about

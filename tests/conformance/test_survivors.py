@@ -4,17 +4,24 @@ A soak judges the mutants themselves.
 """
 
 import pathlib
+import tempfile
 import unittest
 
+from kiln.cli.driver.scaffold.skeletons import new_compute_driver
 from kiln.testing.mutants.loading import source_of
 from kiln.testing.mutants.mutants import mutants_of
 from kiln.testing.mutants.survivors import read_survivors
+from tests.unit.cli.driver.generated_package import importable
 
 FOLDER = pathlib.Path(__file__).parent / 'survivors'
 
 
 class SurvivorsTest(unittest.TestCase):
     def test_each_entry_names_a_mutant(self):
+        # The package of the guide for vendors, which acme.yaml is about.
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        new_compute_driver('acme', 'container', folder)
+        self.enterContext(importable(folder / 'kiln-driver-acme', 'kiln_acme'))
         for path in sorted(FOLDER.glob('*.yaml')):
             keys = set(read_survivors(path))
             self.assertTrue(keys, path)

@@ -40,6 +40,10 @@ class ElderComputeConformance(ComputeDriverConformance, FaultConformance, unitte
     def test_the_ports_of_a_build_are_attached(self):
         super().test_the_ports_of_a_build_are_attached()
 
+    @unittest.expectedFailure
+    def test_a_build_with_the_port_of_another_instance_is_refused(self):
+        super().test_a_build_with_the_port_of_another_instance_is_refused()
+
     def make_driver(self):
         conf = cfg.ConfigOpts()
         conf.register_opts(ElderDriver.options, 'test')

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from kiln.compute_drivers.calls import Call
 from kiln.testing.conformance import Bench
-from kiln.testing.proxy import Answer, LoseAnswer, html_page
+from kiln.testing.proxy import Answer, Hang, LoseAnswer, html_page
 
 
 class ProxyBench(Bench):
@@ -23,6 +23,9 @@ class ProxyBench(Bench):
 
     def lose_answer(self, call):
         self.fail_next(call, LoseAnswer(Answer(502)))
+
+    def fall_silent(self, call):
+        self.fail_next(call, Hang())
 
     def limit_rate(self, call, retry_after):
         self.fail_next(call, self.slow_down(retry_after))

@@ -36,6 +36,10 @@ class Faults:
         """Have the next such call take effect, and its answer be lost."""
         raise CannotBeShown('lose_answer() is not among the faults that are offered')
 
+    def fall_silent(self, call: Call) -> None:
+        """Have the next such call get no answer for minutes, and no error either."""
+        raise CannotBeShown('fall_silent() is not among the faults that are offered')
+
     def limit_rate(self, call: Call, retry_after: float) -> None:
         """Have the next such call refused as one too many."""
         raise CannotBeShown('limit_rate() is not among the faults that are offered')
@@ -98,6 +102,9 @@ class Bench(Faults):
     timeout_s: float = 30.0
     #: Seconds within which every call returns, as it only starts its effect.
     soon_s: float = 5.0
+
+    #: Timeout in seconds of a call that must miss its deadline; enough for it to be accepted.
+    short_s: float = 2.0
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver

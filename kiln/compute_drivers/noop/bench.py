@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import hashlib
 import uuid
 from collections.abc import Collection, Sequence
 from types import MappingProxyType
@@ -11,11 +11,9 @@ from typing import Any
 
 from kiln.compute_drivers.authoring.bench import Bench, CannotBeShown
 from kiln.compute_drivers.calls import Call
-from kiln.compute_drivers.noop import view
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Action, Fault
 from kiln.compute_drivers.noop.simulation.groups import Groups
-from kiln.compute_drivers.noop.simulation.machines import PAGE
 from kiln.compute_drivers.noop.simulation.ports import Ports
 from kiln.compute_drivers.noop.simulation.state_machine import HARD_REBOOT
 from kiln.exceptions import InsufficientCapacity, QuotaExceeded
@@ -23,6 +21,8 @@ from kiln.models import Ability, BuildRequest, ImageFacts, Resource
 
 #: Seconds for what takes the simulated cloud no time, on a busy machine.
 _MARGIN_S = 10.0
+#: Longer than any deadline.
+_SILENCE_S = 3600.0
 #: A test can simulate a cloud that never finishes.
 _MOST_S = 600.0
 
@@ -30,7 +30,7 @@ _MOST_S = 600.0
 class NoopBench(Bench):
     """Scripts the faults of one cloud, and has its ports, its networks and its times."""
 
-    page_size = PAGE
+    page_size = 20
     logs_boots = True
     fault_codes = MappingProxyType(
         {
@@ -43,6 +43,7 @@ class NoopBench(Bench):
     def __init__(self, driver: NoopDriver) -> None:
         super().__init__(driver)
         self._cloud = driver.cloud
+        self._cloud.machines.page = self.page_size
         offered = self._cloud.catalogue
         # A cloud without a list accepts any id.
         self.port_ids = ('port-1', 'port-2') if offered.ports is None else tuple(offered.ports)
@@ -71,10 +72,24 @@ class NoopBench(Bench):
         return other
 
     def lacking(self, amphora_id: str, request: BuildRequest) -> Collection[str]:
-        # The cloud keeps digests of what it must not show.
+        # The cloud keeps digests of what it must not show. Written once more, so that a mistake
+        # of the driver is not made here, too.
         has = self.driver.get_amphora(amphora_id=amphora_id).raw
-        wanted = json.loads(view.spec(request))
-        return {name.removesuffix('_sha256') for name in wanted if has.get(name) != wanted[name]}
+        user_data = request.user_data
+        wanted = {
+            'keys': len(request.keys),
+            'sec_groups': list(request.sec_groups),
+            'files': {
+                file.path: {'sha256': file.digest, 'mode': f'{file.mode:04o}', 'owner': file.owner}
+                for file in request.files
+            },
+            'user_data_sha256': user_data and hashlib.sha256(user_data).hexdigest()[:12],
+        }
+        return {
+            name.removesuffix('_sha256')
+            for name, value in wanted.items()
+            if (has.get(name) or None) != (value or None)
+        }
 
     def host_of(self, amphora_id: str) -> str:
         return str(self.driver.get_amphora(amphora_id=amphora_id).raw['host'])
@@ -102,6 +117,9 @@ class NoopBench(Bench):
 
     def lose_answer(self, call: Call) -> None:
         self._next(call, Action.LOSE_ANSWER)
+
+    def fall_silent(self, call: Call) -> None:
+        self._next(call, Action.HANG, seconds=_SILENCE_S)
 
     def limit_rate(self, call: Call, retry_after: float) -> None:
         self._next(call, Action.RATE_LIMIT, retry_after=retry_after)

@@ -106,8 +106,11 @@ class ServerDriver(AmphoraComputeDriver):
 
     def _list(self, owner: str) -> Iterable[Amphora]:
         asked = Asked(verb='list', subject=f'the amphorae of {owner}')
-        servers = self._detail(asked, {'tags': translate.OWNER_TAG + owner})
-        return [translate.amphora_of(self._builds.accepted(asked, server)) for server in servers]
+        return [
+            translate.amphora_of(self._builds.accepted(asked, server))
+            for server in self._detail(asked, {'tags': translate.OWNER_TAG + owner})
+            if translate.is_of(server, owner)
+        ]
 
     def _find(self, name: str) -> Sequence[Amphora]:
         # Nova reads the name as an unanchored regular expression.
@@ -116,7 +119,7 @@ class ServerDriver(AmphoraComputeDriver):
         return [
             translate.amphora_of(self._builds.accepted(asked, server))
             for server in self._detail(asked, query)
-            if server.get('name') == name
+            if server.get('name') == name and translate.is_of(server, self.owner)
         ]
 
     def _find_build(self, build_key: str) -> Amphora | None:
@@ -134,6 +137,9 @@ class ServerDriver(AmphoraComputeDriver):
         asked = Asked(verb='read', subject='changes')
         now = self.clock.time()
         query: dict[str, Any] = {}
+        if translate.seconds_of(since) is None:
+            # Nova refuses what is not a time, so a foreign cursor counts as expired.
+            since = ''
         if since:
             self._builds.unproven.arrived(since)
             # Nova deletes the tags of a server with the server, so a filter by tag

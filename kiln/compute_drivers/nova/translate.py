@@ -142,6 +142,16 @@ def owner_of(server: Mapping[str, Any]) -> str | None:
     return _tagged(server.get('tags') or (), OWNER_TAG)
 
 
+def is_of(server: Mapping[str, Any], owner: str, build_key: str | None = None) -> bool:
+    """Return True if a server in a list by tags is of an owner, and of a build.
+
+    Nova on MySQL compares tags without regard to capitals.
+    """
+    if 'tags' not in server:
+        return True
+    return owner_of(server) == owner and build_key in (None, key_of(server))
+
+
 def fault_of(server: Mapping[str, Any]) -> str | None:
     """Return the message of a server's fault."""
     fault = server.get('fault')

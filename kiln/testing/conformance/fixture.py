@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
@@ -51,14 +52,17 @@ class ConformanceFixture(Polling):
     images: Sequence[ImageFacts] = ()
     #: The hosts of each zone; 0 takes those of the bench.
     hosts_per_zone: int = 0
+    #: True if all drivers of make_driver() have one backend, so that each of them is another
+    #: driver of it, as after a restart. Otherwise the bench is asked for another driver first.
+    one_backend: bool = False
     #: The clock of the backend's effects; None is the driver's own. A clock that can
     #: ``advance`` is advanced, so that waiting takes no real time.
     clock: Clock | None = None
     #: Seconds within which every call must return; 0 takes those of the bench.
     soon_s = 0.0
     soon_rule = 'it waits for its effect.'
-    #: Timeout in seconds of a build that must miss its deadline; enough to be accepted.
-    short_s: float = 2.0
+    #: Timeout in seconds of a call that must miss its deadline; enough for it to be accepted.
+    short_s: float = 0.0
     #: Prefix of the names and keys of all that is built; anything without it
     #: belongs to others and is never touched.
     prefix: str = ''
@@ -88,6 +92,7 @@ class ConformanceFixture(Polling):
         self.clocks = (SYSTEM_CLOCK, self.time)
         self.timeout_s = self.timeout_s or self.bench.timeout_s
         self.soon_s = self.soon_s or self.bench.soon_s
+        self.short_s = self.short_s or self.bench.short_s
         self.build_arguments = self.build_arguments or self.bench.build_arguments
         self.port_ids = self.port_ids or self.bench.port_ids
         self.network_ids = self.network_ids or self.bench.network_ids
@@ -166,6 +171,21 @@ class ConformanceFixture(Polling):
         amphora_id: str = self.driver.perform(Call.BUILD, request)
         self._made.append(amphora_id)
         return amphora_id
+
+    @contextlib.contextmanager
+    def as_owner(self, owner: str) -> Iterator[None]:
+        """Let the driver work for another site."""
+        layers: list[Any] = [self.driver]
+        while hasattr(layers[-1], 'inner'):
+            layers.append(layers[-1].inner)
+        before = [layer.owner for layer in layers]
+        for layer in layers:
+            layer.owner = owner
+        try:
+            yield
+        finally:
+            for layer, own in zip(layers, before, strict=True):
+                layer.owner = own
 
     def new_group(self, name: str | None = None, policy: str = 'anti-affinity') -> ServerGroup:
         """Create a server group."""

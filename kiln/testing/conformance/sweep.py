@@ -21,6 +21,11 @@ def other_owner(prefix: str) -> str:
     return f'{prefix}-other'
 
 
+def owner_in_other_case(owner: str) -> str:
+    """Return the owner that differs from another only in capitals, if it has letters."""
+    return owner.swapcase()
+
+
 def pass_time(clock: Clock, seconds: float) -> None:
     """Let time pass; a test clock is advanced and takes no real time."""
     getattr(clock, 'advance', clock.sleep)(seconds)
@@ -29,7 +34,7 @@ def pass_time(clock: Clock, seconds: float) -> None:
 def sweep(driver: AmphoraComputeDriver, prefix: str, known: Iterable[str] = ()) -> list[str]:
     """Delete all known instances and all with the prefix; return their ids."""
     doomed = dict.fromkeys(known)
-    for owner in (driver.owner, other_owner(prefix)):
+    for owner in (driver.owner, other_owner(prefix), owner_in_other_case(driver.owner)):
         doomed |= dict.fromkeys(_listed(driver, prefix, owner))
     for amphora_id in doomed:
         clear(driver.delete, amphora_id)

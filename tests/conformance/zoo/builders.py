@@ -1,5 +1,6 @@
 """Animals with defects in builds and in the record of what was built."""
 
+import contextlib
 import dataclasses
 import functools
 import threading
@@ -8,7 +9,15 @@ from types import MappingProxyType
 from kiln.compute_drivers.authoring.adoption import adopted
 from kiln.exceptions import BuildDiffers
 from kiln.models import AmphoraType, Limits
-from tests.conformance.zoo.species import REFUSED, MinimalAnimal, NoopAnimal, caught_by
+from tests.conformance.zoo.species import (
+    LIST_WHEREVER,
+    ONE_WHEREVER,
+    READ_WHEREVER,
+    REFUSED,
+    MinimalAnimal,
+    NoopAnimal,
+    caught_by,
+)
 
 
 class Altering(MinimalAnimal):
@@ -34,6 +43,9 @@ class Altering(MinimalAnimal):
     'test_building_again_leaves_the_instance_of_another_owner',
     'test_no_secret_is_in_the_error_of_a_key_that_built_something_else',
     'test_building_again_with_other_metadata_returns_the_first_instance',
+    'test_owners_and_keys_that_differ_only_in_capitals_are_different',
+    'test_builds_with_one_key_make_one_instance_wherever_threads_switch',
+    'test_a_driver_opened_after_another_was_closed_sees_what_that_has_built',
 )
 class Duplicates(MinimalAnimal):
     """Builds again for a key that already has an instance."""
@@ -42,7 +54,7 @@ class Duplicates(MinimalAnimal):
         return self.build_anyway(request)
 
 
-@caught_by('test_many_threads_with_one_key_build_one_instance')
+@caught_by('test_many_threads_with_one_key_build_one_instance', ONE_WHEREVER)
 class LooksBeforeItLocks(MinimalAnimal):
     """Checks the key and then builds, with a race in between."""
 
@@ -52,7 +64,7 @@ class LooksBeforeItLocks(MinimalAnimal):
 
     def _build(self, request):
         known = self._find_build(request.build_key)
-        if threading.current_thread() is not threading.main_thread():
+        if threading.active_count() > self._window.parties:
             self._meet()
         return self.build_anyway(request) if known is None else adopted(request, known)
 
@@ -121,6 +133,7 @@ class RemembersKeysForEver(MinimalAnimal):
     'test_the_build_key_is_kept_on_the_instance',
     'test_building_again_in_another_driver_returns_the_first_instance',
     'test_building_again_leaves_the_instance_of_another_owner',
+    'test_owners_and_keys_that_differ_only_in_capitals_are_different',
 )
 class KeepsKeysToItself(MinimalAnimal):
     """Keeps build keys in its own memory, where no other process sees them."""
@@ -148,6 +161,7 @@ class KeepsKeysToItself(MinimalAnimal):
     'test_deleting_an_instance_leaves_that_of_another_owner',
     'test_building_again_leaves_the_instance_of_another_owner',
     'test_the_id_of_another_owners_instance_is_accepted',
+    'test_owners_and_keys_that_differ_only_in_capitals_are_different',
 )
 class KeepsOwnersToItself(MinimalAnimal):
     """Lists by owner, but does not store the owner on the instance."""
@@ -162,6 +176,7 @@ class KeepsOwnersToItself(MinimalAnimal):
 @caught_by(
     'test_a_key_that_another_owner_used_is_free',
     'test_deleting_an_instance_leaves_that_of_another_owner',
+    'test_owners_and_keys_that_differ_only_in_capitals_are_different',
 )
 class MixesUpKeysOfOwners(MinimalAnimal):
     """Takes an instance of another site with the same build key for its own."""
@@ -184,6 +199,7 @@ class CutsNames(Altering):
 @caught_by(
     'test_the_name_is_kept_as_it_was_given',
     'test_a_name_and_metadata_outside_ascii_are_kept_or_refused',
+    'test_names_that_differ_only_in_capitals_are_different',
 )
 class LowersNames(Altering):
     """Writes names in lower case."""
@@ -277,3 +293,29 @@ class CutsUserData(NoopAnimal):
         if isinstance(given.get('user_data'), str | bytes):
             given['user_data'] = given['user_data'][: self.limits.max_user_data_bytes]
         return super().build(*args, **given)
+
+
+@caught_by(ONE_WHEREVER, READ_WHEREVER, LIST_WHEREVER, among_others=True)
+class HasNoLock(MinimalAnimal):
+    """Trusts that its calls are made one after the other."""
+
+    def __init__(self):
+        super().__init__()
+        self._lock = contextlib.nullcontext()
+
+
+@caught_by(LIST_WHEREVER, among_others=True)
+class ListsWithoutLock(MinimalAnimal):
+    """Walks through its instances while other threads add some."""
+
+    def _list(self, owner):
+        return [known for known in self._amphorae.values() if known.owner == owner]
+
+
+@caught_by(READ_WHEREVER, among_others=True)
+class ReadsTwice(MinimalAnimal):
+    """Checks that an instance exists, and reads it a moment later."""
+
+    def _get(self, amphora_id):
+        super()._get(amphora_id)
+        return self._amphorae[amphora_id]

@@ -78,6 +78,7 @@ class SeesGhosts(MinimalAnimal):
     'test_a_deleted_instance_is_not_found_by_its_key',
     'test_another_driver_finds_what_one_has_built_by_name_and_key',
     'test_a_delete_in_another_driver_is_seen_by_the_first',
+    'test_owners_and_keys_that_differ_only_in_capitals_are_different',
 )
 class FindsTheDeadByKey(MinimalAnimal):
     """Finds by key what was once built, even if it is gone."""
@@ -142,7 +143,9 @@ class WaitsForItsBuild(NoopAnimal):
         return amphora_id
 
 
-@caught_by('test_a_delete_returns_before_its_effect')
+@caught_by(
+    'test_a_delete_returns_before_its_effect',
+)
 class WaitsForItsDelete(NoopAnimal):
     """Returns from a delete when the instance is gone."""
 
@@ -186,6 +189,7 @@ class DescribesTheDead(Buries):
 @caught_by(
     'test_a_deleted_instance_is_not_listed',
     'test_a_cancelled_build_leaves_no_orphaned_instance',
+    'test_a_list_is_complete_wherever_threads_switch_to_a_build_or_a_delete',
 )
 class ListsTheDead(Buries):
     """Lists deleted instances."""

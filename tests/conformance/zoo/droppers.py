@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 
+from kiln.compute_drivers.noop.bench import NoopBench
 from kiln.exceptions import (
     BuildConflict,
     InstanceNotFoundError,
@@ -99,6 +100,7 @@ class DropsNetworks(Dropping):
     'test_the_ports_of_a_build_are_attached',
     'test_a_build_with_a_free_and_a_taken_port_takes_neither',
     'test_a_build_has_the_ports_and_the_networks_that_it_named_and_no_others',
+    'test_a_build_with_the_port_of_another_instance_is_refused',
 )
 class DropsPorts(Dropping):
     """Ignores the ports of a build."""
@@ -141,7 +143,10 @@ class KeepsPortsOfFailures(NoopAnimal):
         return super()._attach_port(amphora_id, port_id)
 
 
-@caught_by('test_a_build_with_a_free_and_a_taken_port_takes_neither')
+@caught_by(
+    'test_a_build_with_a_free_and_a_taken_port_takes_neither',
+    'test_a_build_with_the_port_of_another_instance_is_refused',
+)
 class BuildsWithoutTakenPorts(NoopAnimal):
     """Builds with the ports that are free."""
 
@@ -189,7 +194,7 @@ class SkipsTheLastPage(NoopAnimal):
     """Reads a list until it has a full page."""
 
     def _list(self, owner):
-        return list(super()._list(owner))[:1000]
+        return list(super()._list(owner))[: NoopBench.page_size]
 
 
 @caught_by(

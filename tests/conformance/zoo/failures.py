@@ -1,5 +1,6 @@
 """Animals with defects that show only when the backend fails."""
 
+import contextvars
 import dataclasses
 from types import MappingProxyType
 
@@ -173,7 +174,10 @@ class FindsOnlyWhatItHeardOf(NoopAnimal):
         return super()._find_build(build_key) if build_key in self._heard else None
 
 
-@caught_by('test_a_refused_delete_says_so_and_leaves_the_instance')
+@caught_by(
+    'test_a_refused_delete_says_so_and_leaves_the_instance',
+    'test_a_call_ends_by_its_deadline_even_if_the_backend_is_silent',
+)
 class SwallowsErrorsOfDeletes(NoopAnimal):
     """Reports every delete as done."""
 
@@ -374,3 +378,12 @@ class DescribesNoCodes(NoopAnimal):
 
     def _get(self, amphora_id):
         return dataclasses.replace(super()._get(amphora_id), fault_code=None)
+
+
+@caught_by('test_a_call_ends_by_its_deadline_even_if_the_backend_is_silent')
+class WaitsForEver(NoopAnimal):
+    """Waits for its backend without regard to the deadline of a call."""
+
+    def perform(self, call, *args):
+        # Without the variable that has the deadline.
+        return contextvars.Context().run(super().perform, call, *args)

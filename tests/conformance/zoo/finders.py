@@ -12,6 +12,7 @@ from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
     'test_an_unknown_name_is_not_found',
     'test_a_part_of_a_name_is_not_found',
     'test_a_name_does_not_find_an_instance_of_another_owner',
+    'test_names_that_differ_only_in_capitals_are_different',
 )
 class FindsTheFirst(MinimalAnimal):
     """Returns the first instance of its site where none has the name."""
@@ -56,6 +57,9 @@ class FindsByNameOnly(MinimalAnimal):
     'test_an_instance_is_described_alike_wherever_it_is_found',
     'test_another_driver_finds_what_one_has_built_by_name_and_key',
     'test_a_name_and_metadata_outside_ascii_are_kept_or_refused',
+    'test_a_driver_opened_after_another_was_closed_sees_what_that_has_built',
+    'test_names_that_differ_only_in_capitals_are_different',
+    'test_each_fact_has_the_type_of_the_contract',
 )
 class FindsByIdOnly(MinimalAnimal):
     """Takes a name for an id."""
@@ -119,6 +123,7 @@ class KnowsEveryId(MinimalAnimal):
 @caught_by(
     'test_a_build_is_found_by_its_key',
     'test_another_driver_finds_what_one_has_built_by_name_and_key',
+    'test_owners_and_keys_that_differ_only_in_capitals_are_different',
 )
 class FindsNoKey(MinimalAnimal):
     """Compares keys with names."""
@@ -208,6 +213,7 @@ Notes.__module__ = __name__
     'test_an_instance_is_described_alike_wherever_it_is_found',
     'test_an_instance_is_an_amphora_of_the_contract',
     'test_values_cannot_be_changed',
+    'test_each_fact_has_the_type_of_the_contract',
 )
 class AnswersWithNotes(MinimalAnimal):
     """Returns values that its callers can change."""
@@ -216,3 +222,22 @@ class AnswersWithNotes(MinimalAnimal):
         amphora = super().get_amphora(amphora_name, amphora_id)
         facts = {one.name: getattr(amphora, one.name) for one in dataclasses.fields(amphora)}
         return Notes(**facts)
+
+
+@caught_by('test_names_that_differ_only_in_capitals_are_different')
+class FindsNamesInAnyCase(MinimalAnimal):
+    """Passes names to a backend that compares them without regard to capitals."""
+
+    def _find(self, name):
+        return [one for one in self._list(self.owner) if one.name.lower() == name.lower()]
+
+    def choose(self, found, amphora_name):
+        return super().choose(found, amphora_name if isinstance(found, Amphora) else None)
+
+
+@caught_by('test_an_instance_is_described_alike_wherever_it_is_found')
+class IsAlwaysNew(MinimalAnimal):
+    """Takes the time of its answer for the time of creation."""
+
+    def _get(self, amphora_id):
+        return dataclasses.replace(super()._get(amphora_id), created_at=self.clock.time())

@@ -1,8 +1,10 @@
 """Animals that share a backend badly: with other drivers, and with other sites."""
 
+import contextlib
 import dataclasses
 import socket
 import threading
+import weakref
 
 from kiln.exceptions import BuildDiffers, InstanceNotFoundError
 from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
@@ -24,6 +26,7 @@ class Remembering(NoopAnimal):
 @caught_by(
     'test_another_driver_lists_what_one_has_built',
     'test_building_again_after_a_lost_answer_adopts_what_was_built',
+    'test_a_driver_opened_after_another_was_closed_sees_what_that_has_built',
 )
 class ListsWhatItBuilt(Remembering):
     """Lists only the instances that it remembers."""
@@ -32,7 +35,10 @@ class ListsWhatItBuilt(Remembering):
         return [one for one in super()._list(owner) if one.id in self._built]
 
 
-@caught_by('test_another_driver_finds_what_one_has_built_by_name_and_key')
+@caught_by(
+    'test_another_driver_finds_what_one_has_built_by_name_and_key',
+    'test_a_driver_opened_after_another_was_closed_sees_what_that_has_built',
+)
 class RemembersNames(MinimalAnimal):
     """Keeps the names of instances in its memory."""
 
@@ -52,6 +58,7 @@ class RemembersNames(MinimalAnimal):
 @caught_by(
     'test_building_again_in_another_driver_returns_the_first_instance',
     'test_building_again_after_a_lost_answer_adopts_what_was_built',
+    'test_a_driver_opened_after_another_was_closed_sees_what_that_has_built',
 )
 class RemembersItsKeys(NoopAnimal):
     """Checks in its memory if a key was used, and takes the backend's refusal for a defect."""
@@ -186,7 +193,10 @@ class DeletesNamesakesOfItsSite(NoopAnimal):
                 super()._delete(one.id)
 
 
-@caught_by('test_building_again_leaves_the_instance_of_another_owner')
+@caught_by(
+    'test_building_again_leaves_the_instance_of_another_owner',
+    'test_owners_and_keys_that_differ_only_in_capitals_are_different',
+)
 class ReplacesNamesakes(MinimalAnimal):
     """Takes over an instance of another owner that has the key when it builds again."""
 
@@ -307,12 +317,61 @@ class LeavesItsSocketOpen(MinimalAnimal):
 
     def __init__(self):
         super().__init__()
-        self._sockets = []
+        self._sockets = contextlib.ExitStack()
+        # Not by __del__: in a cycle of garbage, the sockets can be collected first.
+        weakref.finalize(self, self._sockets.close)
 
     def _build(self, request):
-        self._sockets.append(socket.socket())
+        self._sockets.enter_context(socket.socket())
         return super()._build(request)
 
-    def __del__(self):
-        for one in self._sockets:
-            one.close()
+
+_IN_CAPITALS = 'test_owners_and_keys_that_differ_only_in_capitals_are_different'
+
+
+@caught_by(_IN_CAPITALS)
+class IgnoresCapitalsOfOwners(MinimalAnimal):
+    """Filters by owner in a backend that compares without regard to capitals."""
+
+    def _list(self, owner):
+        records = list(self._amphorae.values())
+        return [one for one in records if one.owner.lower() == owner.lower()]
+
+
+@caught_by(_IN_CAPITALS)
+class IgnoresCapitalsOfKeys(MinimalAnimal):
+    """Finds builds in a backend that compares keys without regard to capitals."""
+
+    def _find_build(self, build_key):
+        lower = build_key.lower()
+        listed = self._list(self.owner)
+        return next((one for one in listed if one.build_key.lower() == lower), None)
+
+
+@caught_by('test_a_driver_opened_after_another_was_closed_sees_what_that_has_built')
+class ForgetsAtItsClose(Remembering):
+    """Takes what it has built down with itself."""
+
+    def close(self):
+        for amphora_id in self._built:
+            with contextlib.suppress(InstanceNotFoundError):
+                self.cloud.vanish(amphora_id)
+        super().close()
+
+
+@caught_by('test_a_server_group_is_not_listed_among_the_resources_of_another_owner')
+class ListsGroupsOfOthers(NoopAnimal):
+    """Lists the resources of all sites that it has worked for as those of one."""
+
+    def __init__(self):
+        super().__init__()
+        self._owners = set()
+
+    def _create_server_group(self, name, policy):
+        self._owners.add(self.owner)
+        return super()._create_server_group(name, policy)
+
+    def _list_resources(self, owner):
+        owners = self._owners if owner in self._owners else {owner}
+        found = [one for each in sorted(owners) for one in super()._list_resources(each)]
+        return [dataclasses.replace(one, owner=owner) for one in found]

@@ -35,6 +35,7 @@ class ListsWithOverlap(MinimalAnimal):
     'test_a_name_does_not_find_an_instance_of_another_owner',
     'test_a_list_leaves_out_instances_of_another_owner',
     'test_changes_leave_out_instances_of_another_owner',
+    'test_deleting_an_instance_leaves_that_of_another_owner',
 )
 class ListsAllWhereNoneFits(MinimalAnimal):
     """Ignores an empty filter."""
@@ -88,7 +89,10 @@ class FindsNamesOfOthers(MinimalAnimal):
         return [one for one in self._amphorae.values() if one.name == name]
 
 
-@caught_by('test_a_key_does_not_find_an_instance_of_another_owner')
+@caught_by(
+    'test_a_key_does_not_find_an_instance_of_another_owner',
+    'test_owners_and_keys_that_differ_only_in_capitals_are_different',
+)
 class FindsKeysOfOthers(MinimalAnimal):
     """Finds instances of any owner by key."""
 
@@ -225,7 +229,13 @@ class TakesTheUnreadyForGone(NoopAnimal):
         return dataclasses.replace(changes, gone=(*changes.gone, *unready))
 
 
-@caught_by('test_changes_leave_out_instances_of_another_owner')
+@caught_by(
+    'test_changes_leave_out_instances_of_another_owner',
+    'test_deleting_an_instance_leaves_that_of_another_owner',
+    'test_building_again_leaves_the_instance_of_another_owner',
+    'test_owners_and_keys_that_differ_only_in_capitals_are_different',
+    'test_a_list_is_complete_wherever_threads_switch_to_a_build_or_a_delete',
+)
 class TellsOfOthersChanges(MinimalAnimal):
     """Reports changes of instances of any owner."""
 
@@ -235,7 +245,10 @@ class TellsOfOthersChanges(MinimalAnimal):
         return dataclasses.replace(super()._changes(since), statuses=everything)
 
 
-@caught_by('test_the_empty_cursor_returns_every_instance')
+@caught_by(
+    'test_the_empty_cursor_returns_every_instance',
+    'test_a_cursor_that_the_driver_did_not_make_returns_every_instance',
+)
 class NeverSaysItIsComplete(NoopAnimal):
     """Never marks changes as complete."""
 
@@ -329,7 +342,11 @@ class ForgetsWhenItLookedAtMany(MinimalAnimal):
         return {id_: dataclasses.replace(one, observed_at=0.0) for id_, one in found}
 
 
-@caught_by('test_each_result_has_a_usable_cursor')
+@caught_by(
+    'test_each_result_has_a_usable_cursor',
+    'test_a_cursor_that_the_driver_did_not_make_returns_every_instance',
+    'test_each_fact_has_the_type_of_the_contract',
+)
 class GivesNumbersForCursors(MinimalAnimal):
     """Returns a cursor that it does not accept."""
 
@@ -428,3 +445,14 @@ class ReadsIdsAsNumbers(NoopAnimal):
     def _status(self, amphora_id):
         uuid.UUID(amphora_id)
         return super()._status(amphora_id)
+
+
+@caught_by('test_a_cursor_that_the_driver_did_not_make_returns_every_instance')
+class TrustsForeignCursors(NoopAnimal):
+    """Takes any cursor for one of its own, since which nothing has changed."""
+
+    def _changes(self, since):
+        changes = super()._changes(since)
+        if since and changes.complete:
+            return dataclasses.replace(changes, statuses=(), complete=False)
+        return changes

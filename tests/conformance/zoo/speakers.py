@@ -307,7 +307,10 @@ class IsOfAnotherTime(MinimalAnimal):
     contract_version = 0
 
 
-@caught_by('test_closing_again_does_no_harm')
+@caught_by(
+    'test_closing_again_does_no_harm',
+    'test_a_driver_opened_after_another_was_closed_sees_what_that_has_built',
+)
 class ClosesOnce(MinimalAnimal):
     """Cannot be closed when it is closed."""
 
@@ -338,6 +341,7 @@ STATUS_FACTS = tuple(one.name for one in dataclasses.fields(ComputeStatus))
 @caught_by(
     'test_addresses_are_values_of_the_contract',
     'test_addresses_come_in_one_order_and_by_port',
+    'test_each_fact_has_the_type_of_the_contract',
 )
 class ReturnsAddressesAsText(Describing):
     """Returns bare addresses."""
@@ -454,3 +458,11 @@ class QuotesInItsCause(NoopAnimal):
             return super().perform(call, *args)
         except BuildOutcomeUnknown as exc:
             raise exc from ValueError(f'no answer to {args[0].user_data!r}')
+
+
+@caught_by('test_each_fact_has_the_type_of_the_contract')
+class CallsServedByName(Describing):
+    """Answers by words where the contract has a truth value."""
+
+    def describe(self, amphora):
+        return dataclasses.replace(amphora, served='yes')

@@ -21,6 +21,11 @@ LATENCIES = {
 #: Arguments of builds that minimal animals have no place for.
 REFUSED = frozenset({'network_ids', 'port_ids', 'server_group_id'})
 
+#: Behaviours in which two threads switch at chosen lines of an animal.
+ONE_WHEREVER = 'test_builds_with_one_key_make_one_instance_wherever_threads_switch'
+READ_WHEREVER = 'test_a_read_succeeds_wherever_threads_switch_to_a_delete'
+LIST_WHEREVER = 'test_a_list_is_complete_wherever_threads_switch_to_a_build_or_a_delete'
+
 #: Every animal, with exactly the behaviours that catch it.
 ZOO = {}
 #: Animals that cannot do what most behaviours begin with, and so are caught by many more.

@@ -66,8 +66,8 @@ class OnNova:
         return self.open_driver(**self.more())
 
     def more(self):
-        """Return further options of the driver."""
-        return {}
+        """Return further options of the driver: small pages, which the kit fills."""
+        return {'page_size': 4}
 
     def make_faults(self, driver):
         return NovaBench(driver, self)

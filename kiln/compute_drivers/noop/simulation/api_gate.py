@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import itertools
+import math
 import random
 import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from kiln.clock import Clock
+from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.noop import faults as scripted
 from kiln.compute_drivers.noop.faults import Action, Fault, FaultScript
@@ -23,6 +24,10 @@ T = TypeVar('T')
 Act = Callable[[float, Fault | None], T]
 #: Returns the metadata of a machine, for a fault that depends on it.
 Metadata = Callable[[], Mapping[str, str]]
+
+
+#: What a caller sees of a cloud that answers after the deadline.
+_SILENCE = Fault(action=Action.HANG)
 
 
 def no_metadata() -> Mapping[str, str]:
@@ -129,14 +134,30 @@ class Gate:
             return seconds
         return seconds * (1 + jitter * (2 * self._dice.random() - 1))
 
+    def _wait(
+        self, seconds: float, call: Call, act: Act[T], fault: Fault | None, subject: str
+    ) -> None:
+        """Block the caller as long as the cloud does not answer, or until its deadline.
+
+        :raises AmphoraComputeError: the deadline is earlier; the call takes effect later,
+            unless its fault prevents that.
+        """
+        deadline = current_deadline()
+        left_s = math.inf if deadline is None else max(0.0, deadline.remaining_s())
+        self._clock.sleep(min(seconds, left_s))
+        if left_s < seconds:
+            if fault is None or fault.action not in scripted.PREVENTED:
+                self.later(seconds - left_s, lambda now: act(now, fault))
+            raise (fault or _SILENCE).error(call, subject)
+
     def _pass(self, call: Call, act: Act[T], fault: Fault | None, subject: str) -> T:
         if self.latencies.accept_s:
-            self._clock.sleep(self.vary(self.latencies.accept_s))
+            self._wait(self.vary(self.latencies.accept_s), call, act, fault, subject)
         if fault is None:
             self.catch_up()
             return act(self.now(), None)
         if fault.action in scripted.HANGING:
-            self._clock.sleep(fault.seconds)
+            self._wait(fault.seconds, call, act, fault, subject)
         self.catch_up()
         if fault.action is Action.CRASH:
             raise RuntimeError(fault.text or 'simulated defect of the driver')

@@ -22,8 +22,6 @@ from kiln.models import Amphora, BuildRequest, Changes, ComputeStatus, State
 WHOLE = f'SELECT *, {OF_MACHINE} AS ports FROM machines'  # noqa: S608  # no value in it
 STATUS = 'SELECT number, name, host, state, task, due, fault, metadata FROM machines'
 
-#: Machines that a list reads at a time.
-PAGE = 1000
 _INSERT = (
     'INSERT INTO machines (number, changed, owner, build_key, name, amphora_type, flavor, '
     'image_id, zone, host, group_id, metadata, spec, created_at, boots, '
@@ -44,6 +42,8 @@ class Machines:
         self._catalogue = catalogue
         self._groups = groups
         self._clock = clock
+        #: Machines that a list reads at a time.
+        self.page = 1000
 
     # ---- one ------------------------------------------------------------
 
@@ -117,12 +117,12 @@ class Machines:
         """Return an owner's machines, oldest first, holding the lock for a page at a time."""
         newest = math.inf if lag_s is None else self._clock.time() - lag_s
         # The plus makes SQLite use the primary key, so that nothing has to be sorted.
-        where = f'WHERE number > ? AND +owner = ? AND created_at <= ? ORDER BY number LIMIT {PAGE}'
+        where = 'WHERE number > ? AND +owner = ? AND created_at <= ? ORDER BY number LIMIT ?'
         number, full = 0, True
         while full:
-            page = self.select(now, where, number, owner, newest)
+            page = self.select(now, where, number, owner, newest, self.page)
             yield from page
-            full = len(page) == PAGE
+            full = len(page) == self.page
             number = self._store.number_of(page[-1].id) if page else 0
 
     def statuses(self, now: float, amphora_ids: Sequence[str]) -> dict[str, ComputeStatus]:

@@ -223,7 +223,7 @@ class Builds:
             if holder is None:
                 continue
             answer = self._services.ask(asked, 'GET', f'/servers/{holder}')
-            if translate.key_of(answer['server']) == asked.build_key:
+            if translate.is_of(answer['server'], request.owner, request.build_key):
                 return adopted(request, translate.as_built(answer['server']))
         return None
 
@@ -249,8 +249,8 @@ class Builds:
     def _twins(self, asked: Asked, owner: str) -> list[dict[str, Any]]:
         query = {'tags': f'{translate.OWNER_TAG}{owner},{translate.KEY_TAG}{asked.build_key}'}
         answer = self._services.ask(asked, 'GET', '/servers/detail', query=query)
-        found: list[dict[str, Any]] = answer['servers']
-        return found
+        # A twin is deleted, so a server of another case must not count as one.
+        return [one for one in answer['servers'] if translate.is_of(one, owner, asked.build_key)]
 
     def _kept(
         self, asked: Asked, twins: list[dict[str, Any]], request: BuildRequest | None = None

@@ -111,8 +111,7 @@ class PortLocks:
 
     def resources(self, asked: Asked, owner: str) -> Iterator[Resource]:
         """Yield the ports of a site."""
-        query = {'description': OWNER_TAG + owner}
-        for port in self._ask(asked, 'GET', '', query=query)['ports']:
+        for port in self._found(asked, {'description': OWNER_TAG + owner}):
             yield Resource(
                 kind=PORT,
                 id=port['id'],
@@ -123,9 +122,16 @@ class PortLocks:
             )
 
     def _of_build(self, asked: Asked, owner: str, build_key: str | None) -> list[dict[str, Any]]:
-        query = {'name': f'{_NAME}{build_key}', 'description': OWNER_TAG + owner}
-        found: list[dict[str, Any]] = self._ask(asked, 'GET', '', query=query)['ports']
-        return found
+        return self._found(
+            asked, {'name': f'{_NAME}{build_key}', 'description': OWNER_TAG + owner}
+        )
+
+    def _found(self, asked: Asked, query: dict[str, str]) -> list[dict[str, Any]]:
+        """Return the ports with facts; Neutron on MySQL ignores capitals in its filters."""
+        ports = self._ask(asked, 'GET', '', query=query)['ports']
+        return [
+            one for one in ports if all(one.get(key, query[key]) == query[key] for key in query)
+        ]
 
     def _ask(self, asked: Asked, method: str, path: str, **more: Any) -> Any:
         return self._services.ask(asked, method, f'/ports{path}', service='network', **more)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 
+from kiln.clock import Deadline, deadline_scope
 from kiln.compute_drivers.authoring.bench import CannotBeShown, Faults, offers_faults
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
@@ -15,8 +17,10 @@ from kiln.exceptions import (
     AmphoraComputeError,
     BuildOutcomeUnknown,
     ComputeServiceError,
+    DeleteTimeout,
     InstanceNotFoundError,
     InsufficientCapacity,
+    OperationTimeout,
     Outcome,
     QuotaExceeded,
     RateLimited,
@@ -32,6 +36,10 @@ from kiln.wrappers.base import DriverWrapper
 _RETRY_AFTER_S = 0.25
 #: Codes of faults that have a reason of their own.
 _CODES_OF_REASONS = (InsufficientCapacity.code, QuotaExceeded.code)
+#: Steps in seconds towards a deadline, of the clock and in real time.
+_LATE_STEP_S, _REAL_STEP_S = 0.25, 0.1
+#: Errors for the silence of a backend, of a driver and of a guard around it.
+_SILENCE = (ComputeServiceError, OperationTimeout, DeleteTimeout)
 #: What the base class writes into an error that the driver did not translate.
 _DEFECT = 'This is a defect of the driver'
 
@@ -189,9 +197,29 @@ class FaultConformance(
         self.assertIsNot(self.driver.status(amphora_id).state, State.ACTIVE, 'state')
 
     def test_an_instance_that_vanished_is_noticed(self) -> None:
-        amphora_id = self.build_active()
+        amphora_id, other = self.build_active(), self.build_active()
         self.faults.vanish(amphora_id)
         self.gone(amphora_id, 'a vanished instance is gone')
+        self.assert_exists(other)
+
+    def test_a_call_ends_by_its_deadline_even_if_the_backend_is_silent(self) -> None:
+        amphora_id, key = self.build_active(), self.new_key()
+        given = self.arguments(build_key=key)
+        for call, act in (
+            (Call.STATUS, lambda: self.driver.status(amphora_id)),
+            (Call.DELETE, lambda: self.driver.delete(amphora_id)),
+            (Call.BUILD, lambda: self.driver.build(**given)),
+        ):
+            self.silence(call)
+            error = self.ends_by_its_deadline(call, act)
+            if call is not Call.BUILD and error is not None:
+                # It says nothing about the amphora.
+                named = f'the error of {call.label}()'
+                self.assertIsInstance(error, _SILENCE, named)
+            elif call is Call.DELETE:
+                self.gone(amphora_id)
+            elif error is not None and error.outcome is Outcome.NOT_APPLIED:
+                self.assertIsNone(self.driver.find_build(key), 'a build that was not applied')
 
     def test_a_failing_backend_is_not_taken_for_a_deleted_instance(self) -> None:
         amphora_id = self.build_active()
@@ -208,7 +236,8 @@ class FaultConformance(
         self.faults.refuse(Call.LIST)
         try:
             listed = [amphora.id for amphora in self.driver.list_amphorae()]
-        except AmphoraComputeError:
+        except AmphoraComputeError as exc:
+            self.assertNotIn(_DEFECT, str(exc), 'the driver translates the error')
             return
         self.assertIn(amphora_id, listed)
 
@@ -218,7 +247,8 @@ class FaultConformance(
         self.faults.refuse(Call.FIND_BUILD)
         try:
             found: Amphora | None = self.driver.find_build(key)
-        except AmphoraComputeError:
+        except AmphoraComputeError as exc:
+            self.assertNotIn(_DEFECT, str(exc), 'the driver translates the error')
             return
         self.assertIsNotNone(
             found, 'find_build() raises an error, as the backend could not be read'
@@ -271,7 +301,7 @@ class FaultConformance(
         )
         unshown = []
         for fault, outcome in faults:
-            key = self.new_key()
+            key = f'{self.new_key()}-Key'
             try:
                 fault()
             except CannotBeShown as exc:
@@ -309,6 +339,39 @@ class FaultConformance(
         except LookupError as exc:
             # Benches that were written before the kit asked for this call.
             raise CannotBeShown(f'the bench cannot have {call.label} refused') from exc
+
+    def silence(self, call: Call) -> None:
+        """Have the next such call get no answer, or skip if the bench does not know the call."""
+        try:
+            self.faults.fall_silent(call)
+        except (AttributeError, LookupError) as exc:
+            raise CannotBeShown(f'the bench cannot leave {call.label} without an answer') from exc
+
+    def ends_by_its_deadline(
+        self, call: Call, act: Callable[[], object]
+    ) -> AmphoraComputeError | None:
+        """Make a call with a deadline on another thread; return its error, if it had one."""
+        deadline = Deadline.after(self.short_s, self.time)
+        errors: list[AmphoraComputeError | None] = []
+
+        def work() -> None:
+            with deadline_scope(deadline):
+                errors.append(self.error_in(act))
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        passed = f'{call.label}() ends, or its deadline passes'
+        self.comes(lambda: bool(errors) or deadline.passed, passed, step_s=_LATE_STEP_S)
+        while thread.is_alive() and deadline.remaining_s() > -self.soon_s:
+            # Real time, as a thread that is awake needs some on a busy machine.
+            thread.join(_REAL_STEP_S)
+            self.pass_time(_LATE_STEP_S)
+        if not errors:
+            self.broken(
+                f'{call.label}() of a silent backend ends by its deadline, in {self.short_s:g} s',
+                f'it had not ended {self.soon_s:g} s later',
+            )
+        return errors[0]
 
     def error_in(self, call: Callable[[], object]) -> AmphoraComputeError | None:
         """Make a call, and return its error, or None if it succeeded."""

@@ -51,9 +51,25 @@ class Finding(
         with self.assertRaises(InstanceNotFoundError):
             self.driver.get_amphora(name[:-1])
 
-    def test_an_unknown_id_is_not_found(self) -> None:
+    def test_names_that_differ_only_in_capitals_are_different(self) -> None:
+        key = self.new_key()
+        small, capital = f'{key}-name', f'{key}-Name'
+        first = self.build(name=small)
         with self.assertRaises(InstanceNotFoundError):
-            self.driver.get_amphora(amphora_id=self.unknown_id())
+            self.driver.get_amphora(capital)
+        try:
+            second = self.build(name=capital)
+        except BuildConflict:
+            # A backend with unique names can refuse a name of another case.
+            return
+        self.assertEqual(self.driver.get_amphora(small).id, first)
+        self.assertEqual(self.driver.get_amphora(capital).id, second)
+
+    def test_an_unknown_id_is_not_found(self) -> None:
+        unknown = self.unknown_id()
+        with self.assertRaises(InstanceNotFoundError) as caught:
+            self.driver.get_amphora(amphora_id=unknown)
+        self.assertEqual(caught.exception.amphora_id, unknown, 'amphora_id of the error')
 
     def test_a_name_that_several_instances_have_is_ambiguous(self) -> None:
         name = self.new_key()
@@ -98,8 +114,11 @@ class Finding(
         key = self.new_key()
         amphora_id = self.build_active(build_key=key, name=key)
         by_id = self.driver.get_amphora(amphora_id=amphora_id)
+        # No fact of it changes with time.
+        self.pass_time(0.1)
         listed = next(one for one in self.driver.list_amphorae() if one.id == amphora_id)
-        for found in (self.driver.get_amphora(key), self.found_build(key), listed):
+        again = self.driver.get_amphora(amphora_id=amphora_id)
+        for found in (again, self.driver.get_amphora(key), self.found_build(key), listed):
             self.assertEqual(found, by_id)
 
     def found_build(self, key: str) -> Amphora:

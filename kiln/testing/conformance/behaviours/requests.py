@@ -113,6 +113,15 @@ class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
     def test_a_build_with_a_port_that_does_not_exist_is_refused(self) -> None:
         self.refused_if_unknown('port_ids', known=self.bench.knows_ports)
 
+    @takes(port_ids=['some'])
+    def test_a_build_with_the_port_of_another_instance_is_refused(self) -> None:
+        taken, key = self.port_id(), self.new_key()
+        self.build()
+        self.build_active(port_ids=[taken])
+        with self.assertRaises(BuildConflict):
+            self.build(build_key=key, port_ids=[taken])
+        self.assertIsNone(self.driver.find_build(key), 'a build that is refused makes nothing')
+
     @needs(Ability.ATTACH_PORT)
     @takes(port_ids=['some'])
     def test_a_build_with_a_free_and_a_taken_port_takes_neither(self) -> None:
@@ -167,7 +176,8 @@ class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
 
     def test_all_instances_are_found_however_many_there_are(self) -> None:
         built = {self.build() for _ in range(self.bench.page_size + 1)}
-        self.assertLessEqual(built, {one.id for one in self.driver.list_amphorae()})
+        listed = [one.id for one in self.driver.list_amphorae() if one.id in built]
+        self.assertEqual(sorted(listed), sorted(built), 'the list, which has each once')
         self.assertLessEqual(built, {one.amphora_id for one in self.driver.changes().statuses})
         self.assertEqual(built, set(self.driver.statuses(built)))
 

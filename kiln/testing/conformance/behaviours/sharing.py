@@ -11,6 +11,7 @@ from kiln.compute_drivers.hooks import ComputeHooks
 from kiln.exceptions import BuildConflict, BuildDiffers, InstanceNotFoundError
 from kiln.models import Ability, Amphora, State
 from kiln.testing.conformance.fixture import ConformanceFixture, is_gone, needs
+from kiln.testing.conformance.sweep import owner_in_other_case
 
 #: Facts of an instance that nothing changes but a call about that instance.
 _LASTING = ('id', 'name', 'build_key', 'owner', 'metadata', 'state', 'task_state')
@@ -87,8 +88,23 @@ class Sharing(ConformanceFixture, contract=(hooks, ComputeHooks._find_build)):
 
         self.becomes(look, {first, built}.issubset)
 
+    def test_a_driver_opened_after_another_was_closed_sees_what_that_has_built(self) -> None:
+        key, name = self.new_key(), self.new_key()
+        amphora_id = self.build_active(build_key=key, name=name)
+        self.driver.close()
+        # The cleanup needs a driver that is open.
+        self.driver = self.another(amphora_id)
+        self.assertEqual(self.driver.get_amphora(name).id, amphora_id)
+        self.assertIn(amphora_id, {one.id for one in self.driver.list_amphorae()}, 'the list')
+        self.assertEqual(self.build(build_key=key, name=name), amphora_id)
+
     def another(self, amphora_id: str) -> AmphoraComputeDriver:
         """Return another driver of the backend, on which an instance was just built."""
+        other = self.make_driver() if self.one_backend else self._another(amphora_id)
+        self.addCleanup(other.close)
+        return other
+
+    def _another(self, amphora_id: str) -> AmphoraComputeDriver:
         try:
             other: AmphoraComputeDriver = self.bench.another_driver()
         except CannotBeShown:
@@ -101,7 +117,6 @@ class Sharing(ConformanceFixture, contract=(hooks, ComputeHooks._find_build)):
                     'each driver of make_driver() has a backend of its own, and the bench has '
                     'no another_driver()'
                 ) from exc
-        self.addCleanup(other.close)
         return other
 
 
@@ -146,6 +161,49 @@ class Strangers(ConformanceFixture, contract=(hooks, ComputeHooks._list)):
     def test_rebuilding_an_instance_leaves_that_of_another_owner(self) -> None:
         self.acts_on_ours(self.driver.rebuild)
 
+    def test_owners_and_keys_that_differ_only_in_capitals_are_different(self) -> None:
+        key = self.new_key()
+        owners = dict.fromkeys((self.driver.owner, owner_in_other_case(self.driver.owner)))
+        names = {(owner, f'{key}-{end}'): self.new_key() for owner in owners for end in 'aA'}
+
+        def build() -> dict[tuple[str, str], str]:
+            built = {}
+            for asked, name in names.items():
+                with self.as_owner(asked[0]):
+                    built[asked] = self.build(build_key=asked[1], name=name)
+            return built
+
+        built = build()
+        self.assertEqual(len(set(built.values())), len(names), 'the number of amphorae built')
+        self.assertEqual(build(), built, 'each, built again')
+        for owner in owners:
+            own = {asked: one for asked, one in built.items() if asked[0] == owner}
+            with self.as_owner(owner):
+                listed = {
+                    (str(one.owner), str(one.build_key)): one.id
+                    for one in self.driver.list_amphorae()
+                    if one.id in built.values()
+                }
+                by_key = {asked: self.driver.find_build(asked[1]) for asked in own}
+                told = {one.amphora_id for one in self.driver.changes().statuses}
+            self.assertEqual(listed, own, f'what the list of {owner} has')
+            found = {asked: one and one.id for asked, one in by_key.items()}
+            self.assertEqual(found, own, f'what {owner} finds by key')
+            self.assertEqual(told & {*built.values()}, {*own.values()}, f'changes of {owner}')
+
+    @needs(Ability.LIST_RESOURCES, Ability.CREATE_SERVER_GROUP)
+    def test_a_server_group_is_not_listed_among_the_resources_of_another_owner(self) -> None:
+        name = self.new_key()
+        groups = {}
+        for owner in (self.driver.owner, self.other_owner):
+            with self.as_owner(owner):
+                groups[owner] = self.new_group(name).id
+        for owner, group_id in groups.items():
+            with self.as_owner(owner):
+                listed = {one.id for one in self.driver.list_resources()}
+            strange = {*groups.values()} - {group_id}
+            self.assertEqual(listed & strange, set(), f'groups of others in the list of {owner}')
+
     def test_a_name_or_a_key_is_not_taken_for_an_id(self) -> None:
         name, key = self.new_key(), self.new_key()
         amphora_id = self.build_active(name=name, build_key=key)
@@ -187,7 +245,10 @@ class Strangers(ConformanceFixture, contract=(hooks, ComputeHooks._list)):
         self.assert_untouched(theirs)
 
     def assert_untouched(self, before: Amphora) -> None:
-        """Fail unless an instance of another owner is as it was."""
+        """Fail unless an instance of another owner is as it was, and is not among ours."""
+        self.assertNotIn(before.id, {one.id for one in self.driver.list_amphorae()}, 'our list')
+        told = {one.amphora_id for one in self.driver.changes().statuses}
+        self.assertNotIn(before.id, told, 'our changes')
         listed = {one.id: one for one in self.driver.list_amphorae(owner=before.owner)}
         self.assertIn(before.id, listed, 'the amphorae of the other owner')
         after = listed[before.id]

@@ -5,18 +5,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import itertools
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from kiln.clock import Deadline
 from kiln.compute_drivers import hooks
 from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.exceptions import InstanceNotFoundError
 from kiln.models import Ability
 from kiln.testing.conformance.fixture import ConformanceFixture, needs
+from kiln.testing.conformance.interleaving import Ended, Meeting, meetings
+from kiln.testing.conformance.wording import error_in_words
 from kiln.wrappers.base import DriverWrapper
 
 T = TypeVar('T')
@@ -24,6 +28,8 @@ T = TypeVar('T')
 _THREADS = 8
 _OPEN_FILES = '/proc/self/fd'
 _STEP_S = 0.01
+#: Lines at which a read, or a list, is stopped; each needs a build or a delete.
+_LINES_OF_READS, _LINES_OF_LISTS = 20, 6
 
 
 class Threads(ConformanceFixture, contract=(hooks,)):
@@ -63,6 +69,63 @@ class Threads(ConformanceFixture, contract=(hooks,)):
         for seen in self.at_once(*[change, look] * (_THREADS // 2)):
             if not all(seen):
                 self.broken(f'each list has amphora {stays}', 'a list left it out')
+
+    def test_builds_with_one_key_make_one_instance_wherever_threads_switch(self) -> None:
+        driver = innermost(self.driver)
+
+        def prepare() -> tuple[Callable[[], str], Callable[[], str]]:
+            given = self.arguments()
+            return lambda: driver.build(**given), lambda: driver.build(**given)
+
+        for meeting in meetings(prepare, driver):
+            built = [self.result_of(one, meeting) for one in (meeting.first, meeting.second)]
+            self._made += built
+            if len(set(built)) > 1:
+                self.broken_at(meeting, 'two builds with one key return one id', ', '.join(built))
+            # A backend can have room for a few only.
+            driver.delete(built[0])
+
+    def test_a_read_succeeds_wherever_threads_switch_to_a_delete(self) -> None:
+        driver = innermost(self.driver)
+
+        def prepare() -> tuple[Callable[[], str], Callable[[], str]]:
+            goes = self.build()
+            return lambda: driver.get_amphora(amphora_id=goes).id, lambda: deleted(goes)
+
+        def deleted(amphora_id: str) -> str:
+            driver.delete(amphora_id)
+            return amphora_id
+
+        for meeting in meetings(prepare, driver, most=_LINES_OF_READS):
+            goes = self.result_of(meeting.second, meeting)
+            if not isinstance(meeting.first.error, InstanceNotFoundError):
+                self.assertEqual(self.result_of(meeting.first, meeting), goes)
+
+    def test_a_list_is_complete_wherever_threads_switch_to_a_build_or_a_delete(self) -> None:
+        driver = innermost(self.driver)
+        stays = {self.build(), self.build()}
+        others: list[str] = []
+
+        def change() -> Collection[str]:
+            if others:
+                driver.delete(others.pop())
+            else:
+                others.append(driver.build(**self.arguments()))
+                self._made += others
+            return others
+
+        looks: tuple[Callable[[], Collection[str]], ...] = (
+            lambda: [one.id for one in driver.list_amphorae()],
+            lambda: driver.statuses(stays),
+            lambda: [one.amphora_id for one in driver.changes().statuses],
+        )
+        for look in looks:
+            same_calls = itertools.repeat((look, change)).__next__
+            for meeting in meetings(same_calls, driver, most=_LINES_OF_LISTS):
+                self.result_of(meeting.second, meeting)
+                found = self.result_of(meeting.first, meeting)
+                if missing := stays.difference(found):
+                    self.broken_at(meeting, f'it has amphora {min(missing)}', 'it is left out')
 
     def test_a_build_returns_before_its_effect(self) -> None:
         with self.soon('build'):
@@ -141,6 +204,17 @@ class Threads(ConformanceFixture, contract=(hooks,)):
             gc.collect()
             time.sleep(_STEP_S)
 
+    def result_of(self, ended: Ended[T], meeting: Meeting[T]) -> T:
+        """Return the result of a call; fail if it has raised an error."""
+        if ended.error is not None or ended.result is None:
+            seen = 'None' if ended.error is None else error_in_words(ended.error, self.driver)
+            self.broken_at(meeting, 'both calls succeed', seen)
+        return ended.result
+
+    def broken_at(self, meeting: Meeting[T], sentence: str, seen: str) -> NoReturn:
+        """Fail, and name the line at which the first of two threads was stopped."""
+        self.broken(f'{sentence}, where one thread stops at {meeting.place}', seen)
+
     def at_once(self, *actions: Callable[[], T]) -> list[T]:
         """Run all actions at the same time, each on its own thread."""
         barrier = threading.Barrier(len(actions))
@@ -154,7 +228,7 @@ class Threads(ConformanceFixture, contract=(hooks,)):
 
 
 def innermost(driver: AmphoraComputeDriver) -> AmphoraComputeDriver:
-    """Return the driver without its guards, which have threads of their own until they end."""
+    """Return a driver without its guards: its code runs on the thread of its caller."""
     while isinstance(driver, DriverWrapper):
         driver = driver.inner
     return driver

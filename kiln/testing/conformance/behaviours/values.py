@@ -12,7 +12,9 @@ from typing import Any
 
 from kiln.compute_drivers import validation
 from kiln.models import Address, Amphora, Changes, ComputeStatus, DriverHealth
+from kiln.testing.conformance.fact_types import wrong_facts
 from kiln.testing.conformance.fixture import ConformanceFixture, takes
+from kiln.testing.conformance.wording import shown
 
 
 class Values(ConformanceFixture, contract=(Amphora, ComputeStatus)):
@@ -33,6 +35,19 @@ class Values(ConformanceFixture, contract=(Amphora, ComputeStatus)):
     def test_a_list_consists_of_values_of_the_contract(self) -> None:
         self.build()
         self.assertEqual({type(one) for one in self.driver.list_amphorae()}, {Amphora})
+
+    def test_each_fact_has_the_type_of_the_contract(self) -> None:
+        key = self.new_key()
+        amphora_id = self.build_active(build_key=key, name=key)
+        listed = [one for one in self.driver.list_amphorae() if one.id == amphora_id]
+        statuses = self.driver.statuses([amphora_id]).values()
+        changes = self.driver.changes()
+        values = [*self.both(amphora_id), self.driver.get_amphora(key), self.driver.check()]
+        for value in (*values, *listed, *statuses, changes, *changes.statuses):
+            for fact, seen in wrong_facts(value).items():
+                self.broken(
+                    f'{type(value).__name__}.{fact} has the type of the contract', shown(seen)
+                )
 
     def test_values_cannot_be_changed(self) -> None:
         amphora_id = self.build()

@@ -22,6 +22,16 @@ class Watching(
         self.assertTrue(changes.complete, 'the changes of the empty cursor are complete')
         self.assertLessEqual(built, {status.amphora_id for status in changes.statuses})
 
+    def test_a_cursor_that_the_driver_did_not_make_returns_every_instance(self) -> None:
+        built = {self.build() for _ in range(2)}
+        for foreign in (self.new_key(), '1'):
+            changes = self.driver.changes(foreign)
+            self.assertTrue(changes.complete, f'the changes of the cursor {foreign} are complete')
+            self.assertLessEqual(built, {status.amphora_id for status in changes.statuses})
+            # And a caller can follow from there.
+            built.add(self.build())
+            self.assertIsInstance(self.driver.changes(changes.cursor).cursor, str)
+
     def test_changes_include_an_instance_built_since(self) -> None:
         cursor = self.driver.changes().cursor
         self.assert_it_comes_to_tell(self.build(), cursor)

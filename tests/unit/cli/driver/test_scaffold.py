@@ -166,8 +166,6 @@ class GeneratedPackageTest(unittest.TestCase):
             if name.startswith('test_')
         }
         self.assertEqual(kit, {case._testMethodName for case in cases})
-        for case in cases:
-            case.short_s = 0.2
         # Its stand-in can play every fault, so nothing is left that cannot be shown.
         self.assertEqual({BehaviourOutcome.PASSED}, set(self.outcomes(cases)))
 

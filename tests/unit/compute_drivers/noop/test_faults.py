@@ -5,6 +5,7 @@ import re
 import threading
 import unittest
 
+from kiln.clock import Deadline, deadline_scope
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Action, Fault
@@ -399,3 +400,54 @@ class BadEndTest(FaultCase):
         self.driver.build()
         self.assertEqual(self.driver.changes(news.cursor).statuses, ())
         self.assertEqual(self.driver.changes(news.cursor).cursor, news.cursor)
+
+
+class Deadlines(FaultCase):
+    """A caller never waits longer than its deadline; the cloud does what it was asked."""
+
+    def within(self, seconds, function):
+        """Return the outcome of a call with a deadline, and how long it took."""
+
+        took_s = []
+
+        def call():
+            started = self.clock.monotonic()
+            try:
+                with deadline_scope(Deadline.after(seconds, self.clock)):
+                    return function()
+            finally:
+                took_s.append(self.clock.monotonic() - started)
+
+        return self.hanging(call), *took_s
+
+    def test_a_hanging_build_ends_by_its_deadline_and_takes_effect_later(self):
+        self.script('build:hang=30')
+        outcome, took_s = self.within(5, lambda: self.driver.build(build_key='k'))
+        self.assertEqual((BuildOutcomeUnknown, 'k'), (type(outcome), outcome.build_key))
+        self.assertEqual(5, took_s)
+        self.assertEqual(0, self.cloud.count())
+        self.clock.advance(26)
+        self.assertEqual(1, self.cloud.count())
+
+    def test_a_call_that_hangs_before_its_effect_never_has_it(self):
+        amphora_id = self.driver.build()
+        self.script('delete:hang_before=30')
+        outcome, took_s = self.within(5, lambda: self.driver.delete(amphora_id))
+        self.assertEqual((ServiceTimeout, 5), (type(outcome), took_s))
+        self.clock.advance(26)
+        self.assertEqual(1, self.cloud.count())
+
+    def test_a_slow_api_is_cut_off_by_the_deadline_too(self):
+        self.cloud = NoopCloud(clock=self.clock, accept_s=8)
+        self.driver = NoopDriver(cloud=self.cloud)
+        outcome, took_s = self.within(5, self.driver.check)
+        self.assertEqual((ServiceTimeout, 5), (type(outcome), took_s))
+        outcome, took_s = self.within(20, self.driver.build)
+        self.assertEqual(8, took_s)
+        self.assertEqual(outcome, next(iter(self.cloud.instances())).id)
+
+    def test_a_call_without_time_left_ends_at_once(self):
+        self.script('status:hang=30')
+        amphora_id = self.driver.build()
+        outcome, took_s = self.within(-1, lambda: self.driver.status(amphora_id))
+        self.assertEqual((ServiceTimeout, 0), (type(outcome), took_s))

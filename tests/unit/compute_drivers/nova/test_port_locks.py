@@ -21,7 +21,7 @@ SERVER = SERVERS['building'] | {'id': 's-1', 'tags': ['kiln-key:k-1', 'kiln-site
 
 
 class Cloud(Loopback):
-    """Lists ports by the filters of a request, as Neutron does."""
+    """Lists ports by the filters of a request, as Neutron on MySQL does: without capitals."""
 
     def __init__(self, clock):
         self.ports = {}
@@ -42,7 +42,11 @@ class Cloud(Loopback):
             self.answers[what] = self.create()
         if what == 'GET /v2.0/ports':
             asked = {name: query[name] for name in query if name != 'fields'}
-            ports = [one for one in self.ports.values() if asked.items() <= one.items()]
+            ports = [
+                port
+                for port in self.ports.values()
+                if all(port[name].lower() == text.lower() for name, text in asked.items())
+            ]
             self.answers[what] = {'ports': ports}
         return super().answer(what, query)
 
@@ -160,6 +164,7 @@ class PortsOfDeleted(unittest.TestCase):
         self.cloud.answers['GET /servers/s-1'] = {'server': SERVER}
         self.cloud.port('p-1', 'k-1', device_id='s-2')
         self.cloud.port('p-2', 'k-2')
+        self.cloud.port('p-3', 'K-1')
         self.driver.delete('s-1')
         self.assertEqual([], self.reaped())
 

@@ -5,7 +5,7 @@ import json
 import unittest
 
 from kiln.compute_drivers.nova.driver import NovaDriver
-from kiln.exceptions import BuildDiffers, InvalidRequest
+from kiln.exceptions import BuildConflict, BuildDiffers, InvalidRequest
 from kiln.testing.clock import VirtualClock
 from tests.unit.compute_drivers.nova.corpus import ANSWERS, SERVERS
 from tests.unit.compute_drivers.nova.loopback import Loopback
@@ -85,6 +85,37 @@ class Repeats(RepeatCase):
         self.cloud.answers['DELETE /servers/s-2'] = (204, {}, '')
         self.assertEqual('s-1', self.build())
         self.assertEqual(['DELETE /servers/s-2'], self.changing())
+
+    def test_servers_of_another_case_are_neither_adopted_nor_deleted_nor_listed(self):
+        # Nova on MySQL finds them by the tags of this build.
+        strangers = [
+            server('s-2', tags=['kiln-key:K', 'kiln-site:kiln']),
+            server('s-3', tags=['kiln-key:k', 'kiln-site:Kiln']),
+        ]
+        self.cloud.answers[DETAIL] = {'servers': strangers}
+        self.cloud.answers['GET /servers'] = {'servers': []}
+        self.cloud.answers['POST /servers'] = (202, {}, {'server': {'id': 's-4'}})
+        self.assertEqual('s-4', self.build())
+        self.assertIsNone(self.driver.find_build('k'))
+        self.assertEqual(['POST /servers'], self.changing())
+        self.assertEqual(['s-2'], [one.id for one in self.driver.list_amphorae()])
+        self.assertEqual('s-2', self.driver.get_amphora('web').id)
+
+    def test_a_server_of_another_site_that_has_the_port_is_not_adopted(self):
+        self.cloud.answers[DETAIL] = {'servers': []}
+        taken = ANSWERS['nova/build_port_in_use']
+        self.cloud.answers['POST /servers'] = taken['status'], taken['headers'], taken['body']
+        self.cloud.answers['GET /v2.0/ports/p-1'] = {'port': {'device_id': 's-1'}}
+        theirs = server(tags=['kiln-key:k', 'kiln-site:other'])
+        self.cloud.answers['GET /servers/s-1'] = {'server': theirs}
+        self.assertRaises(BuildConflict, self.build, port_ids=['p-1'])
+
+    def test_a_cursor_that_is_not_a_time_returns_everything(self):
+        self.cloud.answers[DETAIL] = {'servers': [server()]}
+        changes = self.driver.changes('prefix-of-another-cloud-7')
+        self.assertTrue(changes.complete)
+        self.assertEqual(['s-1'], [one.amphora_id for one in changes.statuses])
+        self.assertNotIn('changes-since', self.cloud.queries[-1][1])
 
     def test_a_server_that_took_the_port_first_is_compared_too(self):
         self.cloud.answers[DETAIL] = {'servers': []}
