@@ -156,8 +156,8 @@ class ClusterDriver(abc.ABC):
         """Start to bring the cluster to ``cluster.spec``, also its new and dropped groups.
 
         :param scale_manager: Influences which nodes are removed when a group shrinks.
-        :param rollback: The cluster goes back: ``cluster.spec`` is that of the last operation
-            that succeeded.
+        :param rollback: A change failed or was not wanted: ``cluster.spec`` is that of the last
+            operation that succeeded.
         :raises ClusterDriverError: the update cannot be started.
         """
 

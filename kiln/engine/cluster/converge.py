@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
-from kiln.clusters.models import Node, OperationKind, OperationState
+from kiln.clusters.models import Node, OperationState
 from kiln.clusters.spec import Place
 from kiln.engine.cluster.operation import NodeOperation
 from kiln.engine.cluster.reasons import why_undone
 from kiln.engine.cluster.release import Release
+from kiln.engine.cluster.rollback import leads_back, rollback_of
 from kiln.engine.health.machine_check import MachineCheck
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
 from kiln.engine.nodes.node_table import Member
-from kiln.engine.nodes.transaction import ROLLBACK
-
-#: The operations that can roll back to the state before them.
-_UNDOING = frozenset({OperationKind.UPDATE, OperationKind.RESIZE, OperationKind.UPGRADE})
 
 
 class Converge(NodeOperation):
@@ -24,11 +21,9 @@ class Converge(NodeOperation):
     def __init__(self, state: NodeClusterState, machines: MachineCheck) -> None:
         super().__init__(state, machines)
         operation = self._tx.under_way
-        undoing = operation.kind in _UNDOING
-        self._can_roll_back = undoing and bool(operation.args.get('rollback'))
-        steps = state.parts.store.journal.of(operation.id) if undoing else ()
+        back = rollback_of(operation, state.parts.store.journal.of(operation.id))
         #: Why the operation is rolled back, if it is.
-        self._undone = next((step.cause for step in steps if step.kind == ROLLBACK), None)
+        self._undone = back.cause if back else None
         self._release = Release(state)
 
     @property
@@ -50,15 +45,9 @@ class Converge(NodeOperation):
 
     def miss(self) -> None:
         """End the operation, or roll it back."""
-        tx, cause, former = self._tx, self._late(self._undone), self._tx.cluster.former
-        if self._undone is not None or not self._can_roll_back or former is None:
-            tx.end(OperationState.FAILED, cause)
-            return
-        operation = self._tx.under_way
-        tx.event('operation-rollback', f'{operation.kind.value} leads back: {cause.message}')
-        # The way back can take as long as the way there.
-        allowed_s = operation.deadline_at - operation.created_at
-        tx.roll_back(former, tx.now + allowed_s, cause)
+        cause = self._late(self._undone)
+        if self._undone is not None or not leads_back(self._tx, cause):
+            self._tx.end(OperationState.FAILED, cause)
 
     def _plan(self) -> None:
         """Decide which nodes are to be built and which removed, as far as possible now."""

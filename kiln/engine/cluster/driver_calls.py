@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -31,13 +32,13 @@ def run_call(
     return report
 
 
-def was_called(operation: Operation, steps: Iterable[Step]) -> bool:
-    """Return whether the driver has received an operation."""
+def was_called(operation: Operation, steps: Iterable[Step], since: float = -math.inf) -> bool:
+    """Return whether the driver has received an operation, after a time."""
     # A call that failed is repeated if the operation is retried.
     return any(
         step.kind == CALL
         and step.state is StepState.DONE
-        and step.started_at > operation.retried_at
+        and step.started_at > max(since, operation.retried_at)
         for step in steps
     )
 
@@ -63,9 +64,13 @@ def call_step(
     )
 
 
-def first_call(driver: ClusterDriver, operation: Operation, now: float) -> DriverCall:
-    """Return the driver call that starts an operation."""
+def first_call(
+    driver: ClusterDriver, operation: Operation, now: float, *, back: bool = False
+) -> DriverCall:
+    """Return the driver call that starts an operation, or its way back."""
     kind, args = operation.kind, operation.args
+    if back:
+        return functools.partial(_update, driver, True)
     if kind is OperationKind.CREATE:
         timeout_s = max(0.0, operation.deadline_at - now)
         return functools.partial(driver.create_cluster, cluster_create_timeout=timeout_s)

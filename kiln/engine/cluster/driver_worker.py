@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver
@@ -30,7 +31,8 @@ from kiln.engine.cluster.driver_calls import (
     was_called,
 )
 from kiln.engine.cluster.held_lease import HeldLease
-from kiln.engine.cluster.reasons import why_late
+from kiln.engine.cluster.reasons import why_late, why_undone
+from kiln.engine.cluster.rollback import leads_back, rollback_of
 from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
 from kiln.engine.nodes.cluster_state import CallSoon, ClusterState
@@ -61,6 +63,8 @@ class DriverWorker(Worker):
         self._calling = False
         #: True if the driver has received the operation, and if it has completed it.
         self._called = self._complete = False
+        #: Why the operation is rolled back, if it is.
+        self._undone: Cause | None = None
         self._tries = 0
         self._not_before = 0.0
         super().__init__(state, held, HookGate(state))
@@ -76,8 +80,15 @@ class DriverWorker(Worker):
         fresh = found[0] if found else None
         if fresh is not None and (tx.operation is None or fresh.id != tx.operation.id):
             steps = store.journal.of(fresh.id)
-            self._complete = any(step.result.get(_COMPLETE) for step in steps if step.kind == CALL)
-            self._called = was_called(fresh, steps)
+            back = rollback_of(fresh, steps)
+            self._undone = back.cause if back else None
+            since = back.started_at if back else -math.inf
+            self._complete = any(
+                step.result.get(_COMPLETE)
+                for step in steps
+                if step.kind == CALL and step.started_at > since
+            )
+            self._called = was_called(fresh, steps, since)
             self._tries, self._not_before = 0, 0.0
         tx.load(cluster, fresh)
         self._hooks.reload()
@@ -106,7 +117,8 @@ class DriverWorker(Worker):
         if self._called or self._tx.under_way.kind is OperationKind.CHECK:
             return self._driver.update_cluster_status
         self._settle(StepState.INTENT)
-        return first_call(self._driver, self._tx.under_way, self._tx.now)
+        back = self._undone is not None
+        return first_call(self._driver, self._tx.under_way, self._tx.now, back=back)
 
     def _launch(self, method: DriverCall) -> None:
         operation = self._tx.under_way
@@ -122,6 +134,10 @@ class DriverWorker(Worker):
 
     def _arrive(self) -> None:
         tx, cluster = self._tx, self._tx.cluster
+        if self._undone is not None:
+            cause = why_undone(tx.under_way, cluster.name, self._undone)
+            tx.end(OperationState.ROLLED_BACK, cause)
+            return
         tx.end(OperationState.SUCCEEDED)
         if self._tx.under_way.kind is OperationKind.DELETE:
             tx.remove_cluster(forced=self._tx.under_way.forced)
@@ -138,7 +154,12 @@ class DriverWorker(Worker):
         left = 'its engine has not reported that it is done'
         if self._complete:
             left = 'its hooks are not done'
-        tx.end(OperationState.FAILED, why_late(operation, tx.cluster.name, left))
+        self._end_failed(why_late(operation, tx.cluster.name, left, undone=self._undone))
+
+    def _end_failed(self, cause: Cause) -> None:
+        """End the operation, or roll it back if its user asked for that."""
+        if self._undone is not None or not leads_back(self._tx, cause):
+            self._tx.end(OperationState.FAILED, cause)
 
     # ---- results ---------------------------------------------------------------------
 
@@ -168,7 +189,7 @@ class DriverWorker(Worker):
             self._tx.wait_for(cause)
         else:
             self._settle(StepState.FAILED, cause)
-            self._tx.end(OperationState.FAILED, cause)
+            self._end_failed(cause)
 
     def _give_up(self, cause: Cause) -> None:
         """End a forced deletion without the resources that its engine does not delete."""
@@ -219,7 +240,7 @@ class DriverWorker(Worker):
         cause = Cause(code='engine', message=report.reason) if report.reason else None
         if report.progress is Progress.FAILED:
             failed = Cause(code='engine_failed', message=report.reason or _SILENT)
-            self._tx.end(OperationState.FAILED, failed)
+            self._end_failed(failed)
         elif report.progress is Progress.UNKNOWN:
             unknown = Cause(code='engine', message='Its engine cannot be reached now.')
             self._tx.wait_for(cause or unknown)

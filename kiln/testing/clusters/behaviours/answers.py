@@ -194,7 +194,7 @@ class Answers(ClusterFixture):
             self.assertIsInstance(report, StatusReport)
             json.dumps(dict(report.outputs))
 
-    def test_the_backend_of_a_group_is_the_same_in_each_call(self) -> None:
+    def test_a_group_always_has_the_same_backend(self) -> None:
         of = {'cluster': self.asked(self.nodes_driver())['cluster'], 'nodegroup': samples.group(1)}
         with self.soon('The choice of a backend'):
             chosen = {self.nodes_driver().compute_driver_for(**of) for _ in range(5)}
