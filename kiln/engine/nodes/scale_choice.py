@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from kiln.clock import deadline_scope
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.discovery.contract import driver_errors
 from kiln.cluster_drivers.scale import ScaleManager, checked_order
@@ -30,6 +32,7 @@ class ScaleChoice:
         self, driver: ClusterDriver, context: Context, cluster: Cluster, meter: Meter
     ) -> None:
         self._driver = driver
+        self._meter = meter
         self._context = meter.with_readings(driver, context, cluster)
         self._cluster = cluster
 
@@ -40,7 +43,7 @@ class ScaleChoice:
 
         :raises ClusterDriverError: the driver lets too few of them go.
         """
-        with driver_errors(self._driver.name, 'choose the nodes to remove'):
+        with self._asking():
             return self._taken(self._manager().victims(group, nodes, number))
 
     def answer(self, questions: Iterable[Question], shown: Sequence[str] = ()) -> Choice:
@@ -52,7 +55,7 @@ class ScaleChoice:
         replaced: list[Node] = []
         for question in questions:
             group = self._context.group(self._cluster, question.group)
-            with driver_errors(self._driver.name, 'choose the nodes that go'):
+            with self._asking():
                 manager = self._manager()
                 ask = manager.replacement_order if question.replaced else manager.order
                 order = checked_order(ask, group, question.nodes)
@@ -61,6 +64,14 @@ class ScaleChoice:
             else:
                 removed += self._taken(order[: question.number])
         return Choice(shown=tuple(shown), removed=_ids(removed), replaced=_ids(replaced))
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        with (
+            deadline_scope(self._meter.deadline()),
+            driver_errors(self._driver.name, 'choose the nodes that go'),
+        ):
+            yield
 
     def _manager(self) -> ScaleManager:
         return self._driver.get_scale_manager(context=self._context, cluster=self._cluster)

@@ -223,7 +223,7 @@ class Answers(ClusterFixture):
         opened = self.driver_class.open()
         of = self.asked(opened)
         nodes = of['context'].nodes
-        with deadline_scope(Deadline.after(self.look_s)):
+        with self.soon('The order of nodes'), deadline_scope(Deadline.after(self.look_s)):
             order = list(ask(opened.get_scale_manager(**of), nodes))
         self.assertEqual(len(order), len({node.id for node in order}), 'a node is named twice')
         self.assertLessEqual({node.id for node in order}, {node.id for node in nodes})

@@ -117,7 +117,7 @@ class ScaleManagers(ForeignShell):
         self.up('--yes')
         (name,) = self.names()
         said = self.fails(
-            ExitCode.UNAVAILABLE, 'node', 'replace', 'web', name, '--yes', '--timeout', '5'
+            ExitCode.UNAVAILABLE, 'node', 'replace', 'web', name, '--yes', '--timeout', '3'
         )
         self.assertIn(f'the cluster driver does not let {name} go now', said)
         self.assertEqual([name], self.names())
