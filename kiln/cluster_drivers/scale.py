@@ -18,7 +18,8 @@ class ScaleManager(abc.ABC):
     by the engine before nodes go. Not asked if the cluster is deleted, if the user forces
     the removal of a named node, or before kiln replaces a node that has failed or is
     unhealthy. In ``context.nodes`` a node that goes already has a reason in ``doomed``, also
-    a node that was chosen by the question before.
+    a node that was chosen by the question before. An answer has a deadline: see
+    :func:`kiln.clock.current_deadline`.
     """
 
     def __init__(self, context: Context, cluster: Cluster) -> None:

@@ -92,6 +92,11 @@ ENGINE_OPTS = [
         help='Seconds between two polls of the machines of idle clusters. A dead machine can '
         'stay unnoticed for this period; each poll costs a call per backend.',
     ),
+    cfg.StrOpt(
+        'metrics_listen',
+        help='HOST:PORT at which a conductor serves its metrics to Prometheus, such as '
+        '127.0.0.1:9464. It needs [compute] metrics. Unset: metrics are not served.',
+    ),
     cfg.IntOpt(
         'max_building',
         default=200,

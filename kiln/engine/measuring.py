@@ -7,7 +7,7 @@ import functools
 import threading
 from collections.abc import Mapping
 
-from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.calls import call_driver
 from kiln.cluster_drivers.monitor import Gauge, Reading
@@ -30,6 +30,10 @@ class Meter:
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
         self._gauges: dict[str, Gauge] = {}
+
+    def deadline(self) -> Deadline:
+        """Return the deadline of a call that begins now."""
+        return Deadline.after(self._timeout_s, self._clock)
 
     def read(
         self, driver: ClusterDriver, context: Context, cluster: Cluster

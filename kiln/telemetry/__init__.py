@@ -5,10 +5,11 @@ Their packages are imported only when metrics or traces are switched on.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from kiln.exceptions import ConfigurationError
 from kiln.telemetry.events import Listener
@@ -46,6 +47,33 @@ def cluster_export() -> Callable[[str, Mapping[str, float | None]], None]:
     from kiln.telemetry.prometheus import ClusterGauges
 
     return ClusterGauges().export
+
+
+@contextlib.contextmanager
+def serving_metrics(listen: str | None) -> Iterator[str]:
+    """Serve all metrics of this process for Prometheus while the block lasts; yield the URL.
+
+    :param listen: 'HOST:PORT'; None serves nothing, and yields an empty text.
+    :raises ConfigurationError: the package is missing, or the address cannot be used.
+    """
+    if listen is None:
+        yield ''
+        return
+    _require('prometheus_client', 'metrics')
+    from kiln.telemetry.prometheus import serve
+
+    host, _, port = listen.rpartition(':')
+    try:
+        url, close = serve(host.strip('[]'), int(port))
+    except (OSError, OverflowError, ValueError) as exc:
+        raise ConfigurationError(
+            f'Cannot serve metrics at {listen!r}: {exc}. Write metrics_listen as HOST:PORT with '
+            f'a free port of this host.'
+        ) from exc
+    try:
+        yield url
+    finally:
+        close()
 
 
 def _require(package: str, extra: str) -> None:

@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import (
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    start_http_server,
+)
 
 from kiln.exceptions import AmphoraComputeError, KilnError, Outcome
 from kiln.telemetry.events import CallRecord, Listener
@@ -107,6 +114,22 @@ class ClusterGauges:
             for name, value in known.items():
                 self._gauge.labels(cluster, name).set(value)
             self._shown[cluster] = frozenset(known)
+
+
+def serve(host: str, port: int) -> tuple[str, Callable[[], None]]:
+    """Serve the metrics of this process; return the URL, and a function that ends it.
+
+    :raises OSError: the address cannot be used.
+    """
+    server, thread = start_http_server(port, addr=host)
+
+    def close() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    shown = f'[{host}]' if ':' in host else host
+    return f'http://{shown}:{server.server_port}/metrics', close
 
 
 class _CallMeters:

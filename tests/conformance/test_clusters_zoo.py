@@ -30,7 +30,7 @@ ZOO = {
     animals.Ruthless: ['the_removal_order*'],
     animals.Restless: ['the_replacement_order*'],
     animals.Dizzy: ['a_rotation*'],
-    animals.Fickle: ['the_backend_of*'],
+    animals.Fickle: ['a_group_always*'],
     animals.Mute: ['its_verbs*'],
 }
 

@@ -9,6 +9,7 @@ import socket
 from typing import NoReturn
 
 from kiln.cli.base import KilnCommand
+from kiln.telemetry import serving_metrics
 
 
 class Conductor(KilnCommand):
@@ -29,7 +30,10 @@ class Conductor(KilnCommand):
         with self.app.open_site() as site:
             # Fails at once where the store cannot be read.
             site.store.operations.runnable(limit=1)
-            with site.conducting():
+            listen = self.app.settings.clusters.metrics_listen
+            with serving_metrics(listen) as url, site.conducting():
+                if url:
+                    self.app.say(f'Metrics are at {url}.')
                 with contextlib.suppress(KeyboardInterrupt):
                     self.app.say(f'Working on clusters; {_what_ends_it()} ends it.')
                     _await_signal()

@@ -83,7 +83,7 @@ class Release:
         self._error = ''
         if error is not None:
             text = str(error) if isinstance(error, KilnError) else repr(error)
-            self._error = f'the cluster driver cannot choose the nodes that go: {text}'
+            self._error = f'the nodes that go are not chosen: {text.rstrip(".")}'
         # With a node less at work, the driver could decide differently.
         elif working <= self._working():
             self._answer = answer

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from kiln.clock import deadline_scope
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.calls import call_driver, driver_errors
 from kiln.cluster_drivers.scale import ScaleManager, checked_order
@@ -31,6 +33,7 @@ class ScaleChoice:
         self, driver: ClusterDriver, context: Context, cluster: Cluster, meter: Meter
     ) -> None:
         self._driver = driver
+        self._meter = meter
         self._context = meter.with_readings(driver, context, cluster)
         self._cluster = cluster
 
@@ -41,9 +44,8 @@ class ScaleChoice:
 
         :raises ClusterDriverError: the driver lets too few of them go.
         """
-        manager = self._manager()
-        with driver_errors(self._driver.name, f'{type(manager).__name__}.order'):
-            return self._taken(manager.victims(group, nodes, number))
+        with self._asking('order'):
+            return self._taken(self._manager().victims(group, nodes, number))
 
     def answer(self, questions: Iterable[Question], shown: Sequence[str] = ()) -> Choice:
         """Return which nodes can go now; a node that is not named has to wait.
@@ -54,15 +56,23 @@ class ScaleChoice:
         replaced: list[Node] = []
         for question in questions:
             group = self._context.group(self._cluster, question.group)
-            manager = self._manager()
-            ask = manager.replacement_order if question.replaced else manager.order
-            with driver_errors(self._driver.name, f'{type(manager).__name__}.{ask.__name__}'):
+            method = 'replacement_order' if question.replaced else 'order'
+            with self._asking(method):
+                ask = getattr(self._manager(), method)
                 order = checked_order(ask, group, question.nodes)
             if question.replaced:
                 replaced += order
             else:
                 removed += self._taken(order[: question.number])
         return Choice(shown=tuple(shown), removed=_ids(removed), replaced=_ids(replaced))
+
+    @contextlib.contextmanager
+    def _asking(self, method: str) -> Iterator[None]:
+        with (
+            deadline_scope(self._meter.deadline()),
+            driver_errors(self._driver.name, f'{method} of its scale manager'),
+        ):
+            yield
 
     def _manager(self) -> ScaleManager:
         get_manager = functools.partial(

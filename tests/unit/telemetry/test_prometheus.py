@@ -1,5 +1,6 @@
 import threading
 import unittest
+import urllib.request
 
 from prometheus_client import CollectorRegistry
 
@@ -9,6 +10,7 @@ from kiln.exceptions import (
     QuotaExceeded,
     ServiceUnavailable,
 )
+from kiln.telemetry import serving_metrics
 from kiln.telemetry.events import CallRecord
 from kiln.telemetry.prometheus import BUCKETS_S, ClusterGauges, PrometheusListener
 from kiln.testing.clock import VirtualClock
@@ -190,3 +192,17 @@ class PrometheusTest(unittest.TestCase):
         self.assertEqual((3.0, None), (value('web', 'nodes'), value('web', 'heat')))
         gauges.export('web', {})
         self.assertEqual((None, 1.0), (value('web', 'nodes'), value('shop', 'nodes')))
+
+
+class Serving(unittest.TestCase):
+    def test_metrics_are_served_while_the_block_lasts(self):
+        PrometheusListener().ticked('served-east', 3, 0.5)
+        with serving_metrics('127.0.0.1:0') as url, urllib.request.urlopen(url) as answer:
+            text = answer.read().decode()
+        self.assertIn('kiln_watcher_watched{backend="served-east"} 3.0', text)
+        with self.assertRaises(OSError):
+            urllib.request.urlopen(url)
+
+    def test_without_an_address_nothing_is_served(self):
+        with serving_metrics(None) as url:
+            self.assertEqual('', url)

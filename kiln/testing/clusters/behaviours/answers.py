@@ -218,7 +218,7 @@ class Answers(ClusterFixture):
                 except KilnError:
                     continue  # an error of the contract is an answer, too
 
-    def test_the_backend_of_a_group_is_the_same_in_each_call(self) -> None:
+    def test_a_group_always_has_the_same_backend(self) -> None:
         of = {'cluster': self.asked(self.nodes_driver())['cluster'], 'nodegroup': samples.group(1)}
         with self.soon('The choice of a backend'):
             chosen = {self.nodes_driver().compute_driver_for(**of) for _ in range(5)}
@@ -247,7 +247,7 @@ class Answers(ClusterFixture):
         opened = self.driver_class.open()
         of = self.asked(opened)
         nodes = of['context'].nodes
-        with deadline_scope(Deadline.after(self.look_s)):
+        with self.soon('The order of nodes'), deadline_scope(Deadline.after(self.look_s)):
             order = list(ask(opened.get_scale_manager(**of), nodes))
         self.assertEqual(len(order), len({node.id for node in order}), 'a node is named twice')
         self.assertLessEqual({node.id for node in order}, {node.id for node in nodes})

@@ -13,6 +13,8 @@ class Quorum(ScaleManager):
 
     def replacement_order(self, nodegroup, nodes):
         record('replacement_order', nodegroup.name, len(nodes))
+        if (FOLDER / 'wrong').exists():
+            raise KeyError('work')
         return self._spare(nodes)
 
     def _spare(self, nodes):
@@ -109,6 +111,17 @@ class ScaleManagers(ForeignShell):
         self.assertEqual({('boss', 1), ('work', 3), ('work', 2), ('work', 1)},
                          {tuple(one) for one in asked})  # fmt: skip
 
+    def test_a_mistake_in_a_scale_manager_is_shown_as_one_of_the_driver(self):
+        (self.folder / 'wrong').touch()
+        name = self.names()[0]
+        said = self.fails(
+            ExitCode.UNAVAILABLE, 'node', 'replace', 'web', name, '--yes', '--timeout', '3'
+        )
+        self.assertIn(
+            'Cluster driver quorum_v1 failed to choose the nodes that go: KeyError', said
+        )
+        self.assertIn(name, self.names())
+
     def test_a_replacement_without_surge_waits_until_the_driver_lets_the_node_go(self):
         self.page(
             FOUR.replace('count: 3', 'count: 1\n    strategy: {max_surge: 0, max_unavailable: 1}')
@@ -117,7 +130,7 @@ class ScaleManagers(ForeignShell):
         self.up('--yes')
         (name,) = self.names()
         said = self.fails(
-            ExitCode.UNAVAILABLE, 'node', 'replace', 'web', name, '--yes', '--timeout', '5'
+            ExitCode.UNAVAILABLE, 'node', 'replace', 'web', name, '--yes', '--timeout', '3'
         )
         self.assertIn(f'the cluster driver does not let {name} go now', said)
         self.assertEqual([name], self.names())

@@ -12,6 +12,14 @@ class Refusing(Shell):
         self.assertIn('Cannot use work_source: it must be one of database, zookeeper:', said)
         self.assertNotIn('hush', said)
 
+    def test_an_unusable_address_for_metrics_is_reported_at_once(self):
+        for listen in ('9464', 'nowhere', '127.0.0.1:seven', '192.0.2.1:9464', '127.0.0.1:99999'):
+            self.config.write_text(f'[clusters]\nmetrics_listen = {listen}\n'
+                                   f'[db]\nurl = sqlite:///{self.folder}/kiln.db\n')  # fmt: skip
+            with self.subTest(listen):
+                said = self.fails(ExitCode.USAGE, 'conductor')
+                self.assertIn(f"Cannot serve metrics at '{listen}'", said)
+
     def test_an_unusable_store_is_reported_at_once(self):
         self.config.write_text('[db]\nurl = postgresql://me:hush@127.0.0.1:1/kiln\n')
         said = self.fails(ExitCode.UNAVAILABLE, 'conductor')
