@@ -16,6 +16,7 @@ from kiln.testing.conformance import (
     FaultConformance,
     run_conformance,
 )
+from tests.hurrying_clock import HurryingClock
 
 LATENCIES = {
     'build_s': 30,
@@ -26,13 +27,6 @@ LATENCIES = {
     'rebuild_s': 40,
     'jitter': 0.2,
 }
-
-
-class HurryingClock(VirtualClock):
-    """Advances by itself where a call of the cloud takes time."""
-
-    def sleep(self, seconds):
-        self.advance(seconds)
 
 
 class InstantNoopConformance(ComputeDriverConformance, FaultConformance, unittest.TestCase):

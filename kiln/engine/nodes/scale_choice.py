@@ -44,8 +44,8 @@ class ScaleChoice:
 
         :raises ClusterDriverError: the driver lets too few of them go.
         """
-        with self._asking('order'):
-            return self._taken(self._manager().victims(group, nodes, number))
+        with self._asking('order') as manager:
+            return self._taken(manager.victims(group, nodes, number))
 
     def answer(self, questions: Iterable[Question], shown: Sequence[str] = ()) -> Choice:
         """Return which nodes can go now; a node that is not named has to wait.
@@ -57,9 +57,8 @@ class ScaleChoice:
         for question in questions:
             group = self._context.group(self._cluster, question.group)
             method = 'replacement_order' if question.replaced else 'order'
-            with self._asking(method):
-                ask = getattr(self._manager(), method)
-                order = checked_order(ask, group, question.nodes)
+            with self._asking(method) as manager:
+                order = checked_order(getattr(manager, method), group, question.nodes)
             if question.replaced:
                 replaced += order
             else:
@@ -67,18 +66,15 @@ class ScaleChoice:
         return Choice(shown=tuple(shown), removed=_ids(removed), replaced=_ids(replaced))
 
     @contextlib.contextmanager
-    def _asking(self, method: str) -> Iterator[None]:
-        with (
-            deadline_scope(self._meter.deadline()),
-            driver_errors(self._driver.name, f'{method} of its scale manager'),
-        ):
-            yield
-
-    def _manager(self) -> ScaleManager:
+    def _asking(self, method: str) -> Iterator[ScaleManager]:
+        """Pass on the scale manager; a mistake in its method is a mistake of the driver."""
         get_manager = functools.partial(
             self._driver.get_scale_manager, context=self._context, cluster=self._cluster
         )
-        return call_driver(self._driver.name, 'get_scale_manager', get_manager)
+        with deadline_scope(self._meter.deadline()):
+            manager = call_driver(self._driver.name, 'get_scale_manager', get_manager)
+            with driver_errors(self._driver.name, f'{type(manager).__name__}.{method}'):
+                yield manager
 
     def _taken(self, chosen: tuple[Node, ...]) -> tuple[Node, ...]:
         """Let the next question count with the nodes that go already."""

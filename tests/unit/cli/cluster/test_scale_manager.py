@@ -118,7 +118,7 @@ class ScaleManagers(ForeignShell):
             ExitCode.UNAVAILABLE, 'node', 'replace', 'web', name, '--yes', '--timeout', '3'
         )
         self.assertIn(
-            'Cluster driver quorum_v1 failed to choose the nodes that go: KeyError', said
+            'Cluster driver quorum_v1 failed in Quorum.replacement_order: KeyError', said
         )
         self.assertIn(name, self.names())
 

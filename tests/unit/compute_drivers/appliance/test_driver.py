@@ -384,7 +384,7 @@ class Operating(PoolCase):
             self.until(lambda: driver.status(amphora_id).state is State.ERROR)
         driver.delete(amphora_id)
         self.assertIs(Standing.QUARANTINE, self.standing(driver).standing)
-        driver.release('m1')
+        self.until(lambda: self.released(driver))
         self.assertIs(Standing.FREE, self.standing(driver).standing)
 
     def test_an_unknown_machine_is_named(self):
