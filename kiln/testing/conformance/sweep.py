@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from kiln.clock import Clock, Deadline
@@ -31,10 +31,14 @@ def pass_time(clock: Clock, seconds: float) -> None:
     getattr(clock, 'advance', clock.sleep)(seconds)
 
 
-def sweep(driver: AmphoraComputeDriver, prefix: str, known: Iterable[str] = ()) -> list[str]:
+def sweep(driver: AmphoraComputeDriver, prefix: str, known: Collection[str] = ()) -> list[str]:
     """Delete all known instances and all with the prefix; return their ids."""
     doomed = dict.fromkeys(known)
-    for owner in (driver.owner, other_owner(prefix), owner_in_other_case(driver.owner)):
+    owners = [driver.owner, other_owner(prefix)]
+    if not known:
+        # What one behaviour builds for this owner, it knows, unless it was interrupted.
+        owners.append(owner_in_other_case(driver.owner))
+    for owner in owners:
         doomed |= dict.fromkeys(_listed(driver, prefix, owner))
     for amphora_id in doomed:
         clear(driver.delete, amphora_id)

@@ -64,7 +64,8 @@ class LooksBeforeItLocks(MinimalAnimal):
 
     def _build(self, request):
         known = self._find_build(request.build_key)
-        if threading.active_count() > self._window.parties:
+        # In the pool of the eight concurrent builds; two threads alone never meet.
+        if threading.current_thread().name.startswith('ThreadPool'):
             self._meet()
         return self.build_anyway(request) if known is None else adopted(request, known)
 

@@ -361,7 +361,8 @@ class FaultConformance(
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
         passed = f'{call.label}() ends, or its deadline passes'
-        self.comes(lambda: bool(errors) or deadline.passed, passed, step_s=_LATE_STEP_S)
+        step_s = min(_LATE_STEP_S, self.short_s / 4)
+        self.comes(lambda: bool(errors) or deadline.passed, passed, step_s=step_s)
         while thread.is_alive() and deadline.remaining_s() > -self.soon_s:
             # Real time, as a thread that is awake needs some on a busy machine.
             thread.join(_REAL_STEP_S)

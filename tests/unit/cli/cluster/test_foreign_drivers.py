@@ -275,10 +275,6 @@ class ReportedOutputs(MachinesShell):
         self.assertIn('The outputs of web are not known', said)
         self.assertIn('its outputs.thing is of type object, which JSON does not have', said)
 
-    def test_outputs_of_an_engine_that_are_not_plain_data_are_refused(self):
-        with self.assertRaisesRegex(AssertionError, 'its outputs.thing is of type object'):
-            self.reported('Engine', "return {'thing': object()}")
-
     def test_an_error_of_the_driver_is_an_event_and_the_cluster_is_ready(self):
         self.assertEqual({}, self.reported('Nodes', "return {}['x']"))
         self.assertEqual('ready', self.json('cluster', 'show', 'web')['state'])
