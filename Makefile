@@ -5,8 +5,9 @@ PYTHON ?= python3
 VENV := .venv
 # CI counts what the tests cover: make test PYTEST='coverage run -m pytest'
 PYTEST ?= python -m pytest
-# As many processes share the tests; WORKERS=0 is one after the other, in this process.
-WORKERS ?= $(shell nproc)
+# As many processes share the tests, one more than processors, as tests also wait; WORKERS=0
+# is one after the other, in this process.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 STAMP := $(VENV)/.installed
 INSTALL := $(PYTHON) -m tools.environment $(VENV)
 

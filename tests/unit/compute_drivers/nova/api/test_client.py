@@ -25,6 +25,16 @@ class Moving(Loopback):
         return super().answer(what, query)
 
 
+class Short(Loopback):
+    """A list whose first page lacks a row, as Nova has counted a server twice that moved."""
+
+    def answer(self, what, query):
+        pages = {None: ('a', 'b', 'c'), 'c': ('d',), 'd': ()}
+        rows = [{'id': name, 'status': 'BUILD'} for name in pages[query.get('marker')]]
+        self.answers[what] = {'servers': rows}
+        return super().answer(what, query)
+
+
 class Slow(Loopback):
     """A Nova that takes 10 s for each row, on a simulated clock.
 
@@ -77,6 +87,13 @@ class Pages(unittest.TestCase):
             services = self.services(cloud)
             self.assertEqual(['a', 'b', 'c'], self.rows(services, services.page_size(2)))
         self.assertEqual(3, len(cloud.queries))
+
+    def test_a_page_cut_short_by_a_server_that_moves_is_not_the_last(self):
+        with Short() as cloud:
+            services = self.services(cloud)
+            self.assertEqual([*'abcd'], self.rows(services, services.page_size(4)))
+            self.assertEqual(2, len(cloud.queries))
+            self.assertEqual([*'abc'], self.rows(services, services.page_size(100)))
 
     def test_a_slow_list_is_requested_in_smaller_pages(self):
         with Slow(self.clock, timeout_s=2000) as cloud:
