@@ -94,3 +94,14 @@ class ReportOfNoopTest(unittest.TestCase):
         self.assertTrue(report.ok, report.render())
         self.assertGreaterEqual(len(report.of(BehaviourOutcome.PASSED)), 80)
         self.assertEqual(report.of(BehaviourOutcome.NOT_SHOWN), frozenset())
+
+    def test_no_behaviour_leaves_its_amphorae_to_the_end_of_the_run(self):
+        path = Path(self.enterContext(tempfile.TemporaryDirectory()), 'cloud.db')
+        # A driver of a file is of no use once it is closed; one in memory is.
+        with self.assertNoLogs('kiln.testing.conformance', 'WARNING'):
+            report = run_conformance(
+                lambda: NoopDriver(cloud=NoopCloud(path=path, clock=HurryingClock())),
+                select=['Several drivers*', 'Threads*'],
+            )
+        self.assertTrue(report.ok, report.render())
+        self.assertGreater(len(report.of(BehaviourOutcome.PASSED)), 15)

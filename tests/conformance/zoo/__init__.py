@@ -14,6 +14,7 @@ from tests.conformance.zoo import (
     lookers,
     makers,
     movers,
+    porters,
     speakers,
     stewards,
 )
@@ -34,6 +35,7 @@ __all__ = [
     'lookers',
     'makers',
     'movers',
+    'porters',
     'speakers',
     'stewards',
 ]

@@ -307,10 +307,7 @@ class IsOfAnotherTime(MinimalAnimal):
     contract_version = 0
 
 
-@caught_by(
-    'test_closing_again_does_no_harm',
-    'test_a_driver_opened_after_another_was_closed_sees_what_that_has_built',
-)
+@caught_by('test_closing_again_does_no_harm')
 class ClosesOnce(MinimalAnimal):
     """Cannot be closed when it is closed."""
 

@@ -78,6 +78,14 @@ class Driver(NodeClusterDriver):
 """
 
 
+def write_driver(folder, code):
+    """Write a cluster driver whose code is one file, in a folder of its name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / 'version.py').write_text(f"version = '1.0.0'\ndriver = '{folder.name}'\n")
+    (folder / 'driver.py').write_text(code)
+    return folder / 'driver.py'
+
+
 class DriverShell(SiteShell):
     """Has ``install`` for a driver, and its name in the cluster file."""
 
@@ -90,16 +98,12 @@ class DriverShell(SiteShell):
     def install(self, source, *methods, name=None):
         """Install a driver, with methods that are written after its own; use it for web."""
         name = name or source.partition("name, version = '")[2].partition("'")[0]
-        folder = self.drivers / name
-        folder.mkdir(parents=True, exist_ok=True)
         text = source + ''.join(
             '\n' + textwrap.indent(textwrap.dedent(one).strip('\n'), '    ') + '\n'
             for one in methods
         )
-        (folder / 'version.py').write_text(f"version = '1.0.0'\ndriver = '{name}'\n")
-        (folder / 'driver.py').write_text(text)
         self.page(WEB.format(driver=name))
-        return folder / 'driver.py'
+        return write_driver(self.drivers / name, text)
 
     def place(self, file, code):
         """Return the file and line of some code, as errors name it."""

@@ -3,6 +3,7 @@
 import json
 import textwrap
 
+from tests.unit.cli.cluster.driver_shell import write_driver
 from tests.unit.cli.site_shell import SiteShell
 
 #: What the source of each driver begins with.
@@ -44,11 +45,8 @@ class ForeignShell(SiteShell):
         self.page(self.cluster_file)
 
     def install(self, name, source):
-        folder = self.folder / 'drivers' / name
-        folder.mkdir(parents=True)
         head = HEAD.replace('{folder!r}', repr(str(self.folder)))
-        (folder / 'version.py').write_text(f"driver = '{name}'\nversion = '1.0.0'\n")
-        (folder / 'driver.py').write_text(head + textwrap.dedent(source))
+        write_driver(self.folder / 'drivers' / name, head + textwrap.dedent(source))
 
     def calls(self, name=None):
         """Return the calls that the driver has written down."""

@@ -3,6 +3,7 @@
 import shutil
 import textwrap
 
+from tests.unit.cli.cluster.driver_shell import write_driver
 from tests.unit.cli.shell import Shell
 from tests.unit.cli.site_shell import blank_state
 
@@ -83,11 +84,7 @@ class MachinesShell(Shell):
 
     def code(self, name, code, coe='web'):
         """Write a driver of a directory with code."""
-        folder = self.drivers / name
-        folder.mkdir()
-        (folder / 'version.py').write_text(f"version = '1.0.0'\ndriver = '{name}'\n")
-        (folder / 'driver.py').write_text(textwrap.dedent(code))
-        return folder
+        return write_driver(self.drivers / name, textwrap.dedent(code)).parent
 
     def page(self, more='', coe='web', count=1):
         path = self.folder / 'web.yaml'
