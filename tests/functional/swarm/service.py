@@ -1,5 +1,6 @@
 """Service of the test Swarm: its image, and the number of its running replicas."""
 
+import collections
 import functools
 import math
 import pathlib
@@ -43,7 +44,12 @@ def node_image(client, number):
 
 
 def running(containers):
-    """Return the number of replicas that run in the nodes that a function lists.
+    """Return the number of replicas that run in the nodes that a function lists."""
+    return placed(containers).total()
+
+
+def placed(containers):
+    """Return the number of replicas that run in each node that a function lists, by id.
 
     Processes on this machine are counted, because a query of one node after the other would
     miss a replica that moves meanwhile. So the nodes are listed before and after the count,
@@ -52,7 +58,7 @@ def running(containers):
     ids = {one.id for one in containers()}
     places = _places_of_replicas()
     ids |= {one.id for one in containers()}
-    return sum(not ids.isdisjoint(place) for place in places)
+    return collections.Counter(one for place in places for one in ids.intersection(place))
 
 
 def _places_of_replicas():
@@ -70,25 +76,23 @@ def _places_of_replicas():
     return [re.split(r'[/\n-]|\.scope', group) for group in groups]
 
 
-def least(replicas, nodes, groups=1):
-    """Return the replicas that keep running while a plan takes a node of each group at a time.
-
-    A Swarm spreads them evenly over the remaining nodes.
-    """
-    return replicas - groups * math.ceil(replicas / (nodes - groups))
-
-
 class Watching(threading.Thread):
-    """Counts replicas and draining managers repeatedly; keeps the minimum and maximum."""
+    """Counts replicas and draining managers repeatedly; keeps the minimum and maximum.
+
+    A Swarm that has lost nodes may leave two replicas on one node, and never spreads them again.
+    So the replicas of the fullest node are counted, too: a plan that takes a node takes them all.
+    """
 
     def __init__(self, site):
         super().__init__(daemon=True)
         self._site, self._over = site, threading.Event()
-        self.fewest, self.leaving, self.looks = math.inf, 0, 0
+        self.fewest, self.fullest, self.leaving, self.looks = math.inf, 0, 0, 0
 
     def run(self):
         while not self._over.wait(0.2):
-            self.fewest = min(self.fewest, running(self._site.containers))
+            replicas = placed(self._site.containers)
+            self.fewest = min(self.fewest, replicas.total())
+            self.fullest = max(self.fullest, *replicas.values(), 0)
             going = [
                 one
                 for one in self._site.nodes().values()

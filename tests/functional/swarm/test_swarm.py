@@ -12,7 +12,7 @@ import time
 
 from tests.functional.engines import run
 from tests.functional.swarm.dying import Kills
-from tests.functional.swarm.service import BASE, Watching, least, node_image
+from tests.functional.swarm.service import BASE, Watching, node_image
 from tests.functional.swarm.site import WAIT_S, SwarmSite, conduct, crashes, kiln
 from tools.devengine.engine import Engine
 
@@ -127,10 +127,9 @@ class Swarm(SwarmSite):
     def disturb(self, begin, is_over, groups=1):
         """Start a change and kill kiln during it; repeat until this test has done its kills.
 
-        Never more replicas are down than a plan takes at a time.
+        Never more replicas are down than those of the nodes that a plan takes at a time.
         """
         kills = Kills(-(-crashes() // DISTURBANCES), f'{self.seed}.{self.id()}')
-        bound = least(REPLICAS, self.managers + self.workers, groups)
         for turn in itertools.count(1):
             with Watching(self) as seen:
                 over = functools.partial(is_over, begin(turn))
@@ -144,9 +143,11 @@ class Swarm(SwarmSite):
                     last.terminate()
                     last.wait(WAIT_S)
                 self.until(lambda: self.running() == REPLICAS, 'the service is not whole')
-            print(f'{self._testMethodName}: turn {turn}, {killed} killed, '
-                  f'{seen.fewest} of {REPLICAS} ran at least in {seen.looks} looks')  # fmt: skip
-            self.assertGreaterEqual(seen.fewest, bound)
+            print(
+                f'{self._testMethodName}: turn {turn}, {killed} killed, {seen.looks} looks, '
+                f'{seen.fewest} of {REPLICAS} ran at least, {seen.fullest} at most on a node'
+            )
+            self.assertGreaterEqual(seen.fewest, REPLICAS - groups * seen.fullest)
             self.assertLessEqual(seen.leaving, 1)
             if not kills.left:
                 return
