@@ -6,6 +6,7 @@ An engine that cannot start is a failure, never a skipped test.
 """
 
 import atexit
+import contextlib
 import fcntl
 import functools
 import io
@@ -23,6 +24,8 @@ from tools.devengine.place import Place, default_home
 ROOT = pathlib.Path(__file__).parents[2]
 COMMAND_S = 600
 STOPPED = 3
+#: Attempts to create a network whose errors are ignored.
+_TRIES = 9
 #: The command of a plain container, which exits at SIGTERM.
 COMMAND = ('/bin/sh', '-c', 'trap "exit 0" TERM; echo up; while :; do sleep 3600 & wait; done')
 
@@ -67,11 +70,22 @@ def make_network(client, name, labels=None):
 
     Only the engine knows which subnet is free, so it first creates a network of its choice.
     """
-    tried = client.create_network(name)['Id']
+    tried = create_network(client, name)
     subnet = client.inspect_network(tried)['IPAM']['Config'][0]['Subnet']
     client.remove_network(tried)
     pool = docker.types.IPAMConfig(pool_configs=[docker.types.IPAMPool(subnet=subnet)])
-    return client.create_network(name, ipam=pool, labels=labels)['Id']
+    return create_network(client, name, ipam=pool, labels=labels)
+
+
+def create_network(client, name, **more):
+    """Create a network, also while another engine changes the firewall of this machine.
+
+    One of the two can then fail: it removes a rule that the other has just removed.
+    """
+    for _ in range(_TRIES):
+        with contextlib.suppress(docker.errors.APIError):
+            return client.create_network(name, **more)['Id']
+    return client.create_network(name, **more)['Id']
 
 
 def packed(files, mode=0o644):

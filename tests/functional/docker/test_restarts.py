@@ -11,7 +11,7 @@ from kiln.exceptions import ServiceUnavailable
 from kiln.models import ImageFile, State
 from kiln.testing.proxy import Answer
 from tests.functional.docker.test_driver import Case, OnPodman
-from tests.functional.engines import plain_tar, run
+from tests.functional.engines import create_network, plain_tar, run
 
 
 class Restarts(Case):
@@ -73,7 +73,7 @@ class Addresses(Case):
 
     def test_a_network_without_a_subnet_assigns_any_address(self):
         name = f'kit-{uuid.uuid4().hex[:8]}'
-        made = self.bare.create_network(name)['Id']
+        made = create_network(self.bare, name)
         self.addCleanup(self.drop_network, made)
         driver = self.open_local()
         for key in ('k1', 'k2'):
