@@ -16,6 +16,9 @@ ASKED_S = 60
 MANY = 24 if os.environ.get('KILN_FULL') else 10
 #: Seconds after which Nova is assumed to have lost a delete request.
 LOST_S = 30
+#: Seconds that a build takes while the broker is down for less. Nova waits a minute for each
+#: reply that the broker has lost.
+BUILD_S = 45
 
 
 class ListeningCase(NovaCase):
@@ -112,8 +115,8 @@ class Trouble(CountedCase):
 
     def test_no_change_is_lost_while_the_broker_is_down(self):
         doomed = self.build(3)
-        builds = self.begin(4, **{'devcloud:spawn_delay': '12'})
-        self.eventually_spawning(4)
+        builds = self.begin(4, **{'devcloud:spawn_delay': str(BUILD_S)})
+        self.eventually(lambda: self.spawning() == 4)
         with self.assertLogs('kiln.compute_drivers.nova.notifications.bus', 'INFO') as logs:
             self.cloud.run('down', 'rabbit')
             deletes = [self.compute.delete(one, wait=True, timeout=LOST_S) for one in doomed]
@@ -121,6 +124,7 @@ class Trouble(CountedCase):
             ended = [build.exception(SETTLE_S) for build in builds]
             for amphora_id, delete in zip(doomed, deletes, strict=True):
                 self.gone_or_known_to_be_stuck(amphora_id, delete)
+            self.eventually(lambda: len(logs.output) > 1)
         self.assertIn('so Nova is polled', logs.output[0])
         self.assertIn('Listening to notifications of Nova', logs.output[1])
         said = {b.result() for b, error in zip(builds, ended, strict=True) if not error}
@@ -150,8 +154,11 @@ class Trouble(CountedCase):
             )
         self.compute.delete(amphora_id, wait=True).result(SETTLE_S)
 
-    def eventually_spawning(self, count):
-        seen = {}
-        while sum(status == 'spawning' for status in seen.values()) < count:
-            for server in self.servers():
-                seen[server['id']] = server['OS-EXT-STS:task_state']
+    def spawning(self):
+        return sum(one['OS-EXT-STS:task_state'] == 'spawning' for one in self.servers())
+
+    def eventually(self, so):
+        end = time.monotonic() + SETTLE_S
+        while not so():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.1)
