@@ -52,11 +52,13 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType({one.__name__: one for one 
 
 _OF_CLUSTERS: tuple[Operator, ...] = (
     clusters.too_early,
+    clusters.too_late,
+    clusters.log_secret,
     clusters.wrong_progress,
     clusters.wrong_identity,
     clusters.wait_inside,
     clusters.keep_first_answer,
-    clusters.depend_on_host,
+    clusters.depend_on_process,
     clusters.flip_flag,
 )
 #: Operators that make mistakes of authors of cluster drivers, beside all others.

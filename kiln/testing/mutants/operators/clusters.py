@@ -10,7 +10,12 @@ from kiln.testing.mutants.code import Code, Edit
 
 _MODULE = "__import__('kiln.cluster_drivers.values', fromlist=['*'])"
 _SLEEP = "__import__('time').sleep(10)"
-_HOST = "__import__('os').environ.get('HOME', '')"
+_PLACES = (
+    "str(__import__('os').getpid())",
+    "__import__('os').getcwd()",
+    "str(__import__('time').time())",
+)
+_LOG = "__import__('logging').getLogger(__name__).warning"
 #: Members that authors take for each other.
 _CONFUSED: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -55,6 +60,23 @@ def too_early(node: ast.AST, code: Code) -> Iterator[Edit]:
             yield code.replace(node, f'{_MODULE}.DRAINED')
 
 
+def too_late(node: ast.AST, code: Code) -> Iterator[Edit]:
+    """Never report a node as ready, or as drained."""
+    if isinstance(node, ast.Name) and not isinstance(code.parent(node), ast.Call):
+        match node.id:
+            case 'READY':
+                yield code.replace(node, f"{_MODULE}.Readiness.not_yet('it boots')")
+            case 'DRAINED':
+                yield code.replace(node, f"{_MODULE}.Drained(False, 'it has work')")
+
+
+def log_secret(node: ast.AST, code: Code) -> Iterator[Edit]:
+    """Write a secret or a token into the log."""
+    if isinstance(node, ast.Assign) and any(map(_is_secret, ast.walk(node.value))):
+        edit = code.insert_after(node, f'{_LOG}({code.segment(node.targets[0])})')
+        yield from filter(None, [edit])
+
+
 def wrong_progress(node: ast.AST, code: Code) -> Iterator[Edit]:
     """Take a similar progress, or a similar state of a node, for the right one."""
     match node:
@@ -86,12 +108,11 @@ def keep_first_answer(node: ast.AST, code: Code) -> Iterator[Edit]:
         yield from filter(None, [code.insert_before(node, f'@(lambda f: {wrapped})')])
 
 
-def depend_on_host(node: ast.AST, code: Code) -> Iterator[Edit]:
-    """Let a text depend on the environment of the process."""
-    match node:
-        case ast.JoinedStr() if not isinstance(code.parent(node), ast.FormattedValue):
-            text = code.segment(node)
-            yield code.replace(node, f'({text} + {_HOST})')
+def depend_on_process(node: ast.AST, code: Code) -> Iterator[Edit]:
+    """Let a text depend on the process, its working directory or the time."""
+    if isinstance(node, ast.JoinedStr) and not any(map(_for_people, code.around(node))):
+        for place in _PLACES:
+            yield code.replace(node, f'({code.segment(node)} + {place})')
 
 
 def flip_flag(node: ast.AST, code: Code) -> Iterator[Edit]:
@@ -103,3 +124,21 @@ def flip_flag(node: ast.AST, code: Code) -> Iterator[Edit]:
 def _first(function: ast.FunctionDef) -> ast.stmt:
     documented = ast.get_docstring(function) is not None and len(function.body) > 1
     return function.body[1] if documented else function.body[0]
+
+
+def _for_people(node: ast.AST) -> bool:
+    match node:
+        case ast.Raise() | ast.keyword(arg='reason' | 'message' | 'help'):
+            return True
+        case ast.Call(func=ast.Attribute(attr='not_yet' | 'failed')):
+            return True
+    return False
+
+
+def _is_secret(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr='secrets'), attr='get')):
+            return True
+        case ast.Call(func=ast.Name(id='join_token')):
+            return True
+    return False
