@@ -36,7 +36,7 @@ class Driver(NodeClusterDriver):
 
     name = manifest.driver
     version = manifest.version
-    provides = manifest.provides
+    provides = manifest.provides  # pyright: ignore  # a property in the contract
     control_first = False
 
     def get_template_definition(self) -> QuorumTemplateDefinition:

@@ -31,7 +31,7 @@ class Driver(ClusterDriver):
 
     name = manifest.driver
     version = manifest.version
-    provides = manifest.provides
+    provides = manifest.provides  # pyright: ignore  # a property in the contract
 
     def create_cluster(
         self, context: Context, cluster: Cluster, cluster_create_timeout: float
