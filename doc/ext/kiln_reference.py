@@ -26,7 +26,8 @@ from kiln.compute_drivers.calls import Call
 from kiln.conf import opts
 from kiln.images.recipe_fields import RECIPE
 from kiln.models import Ability
-from kiln.testing.mutants.operators import OPERATORS
+from kiln.testing.mutants.operators import CLUSTER_OPERATORS, OPERATORS
+from kiln.testing.mutants.texts import TEXT_OPERATORS
 from kiln.wrappers.operations.operation import Operation
 from tools import contract_table
 
@@ -78,7 +79,7 @@ class MutationOperators(Generated):
 
     def lines(self) -> Iterator[str]:
         rows = [('operator', 'mistake')]
-        for name, operator in OPERATORS.items():
+        for name, operator in {**OPERATORS, **CLUSTER_OPERATORS, **TEXT_OPERATORS}.items():
             rows.append((f'``{name}``', inspect.cleandoc(operator.__doc__ or '')))
         yield from _table(rows)
 

@@ -39,6 +39,7 @@ _COMMANDS = {
     'compute.orphans': 'compute orphans, orphans',
     'driver.list_show': 'driver list, driver show',
     'driver.doc': 'driver doc',
+    'driver.contract': 'driver contract',
     'driver.new_fork': 'driver new, driver fork',
     'driver.explain_lint': 'driver lint, driver explain',
     'driver.check': 'driver check',

@@ -8,8 +8,10 @@ from kiln.testing.clusters import ClusterDriverConformance, run_cluster_conforma
 from kiln.testing.clusters.behaviours.answers import Answers
 from kiln.testing.clusters.behaviours.declaration import Declaration
 from kiln.testing.conformance import BehaviourOutcome
+from tests.unit.test_layering import ROOT
 
 NODES = str(Path(kiln.__file__).parent / 'cluster_drivers' / 'nodes_v1')
+MODELS = ROOT / 'doc' / 'examples' / 'cluster_drivers'
 #: A life of three operations, which is over in a second.
 BRIEF = 'tests.conformance.cluster_animals:Brief'
 EXAMPLE = 'kiln.cluster_drivers.example_v1.driver:Driver'
@@ -32,6 +34,22 @@ class SwarmConformance(Declaration, Answers, unittest.TestCase):
     look_s = 0.05
     # Its keys and certificates take a busy machine a while.
     soon_s = 30.0
+
+
+class MeshConformance(Declaration, Answers, unittest.TestCase):
+    """The models that authors copy; their clusters live in the tests of the commands."""
+
+    driver = str(MODELS / 'mesh_v1')
+
+
+class QuorumConformance(Declaration, Answers, unittest.TestCase):
+    driver = str(MODELS / 'quorum_v1')
+    # Nobody answers at the addresses of the kit.
+    look_s = 0.05
+
+
+class StackConformance(Declaration, Answers, unittest.TestCase):
+    driver = str(MODELS / 'stack_v1')
 
 
 class Report(unittest.TestCase):

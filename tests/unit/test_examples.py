@@ -14,8 +14,12 @@ from kiln.compute.facade import Compute
 from kiln.wrappers.operations.operation import Operation
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / 'doc' / 'examples'
-# The programs in programs/ are run, and killed, by tests/functional/cli.
-PROGRAMS = sorted(one for one in EXAMPLES.rglob('*.py') if one.parent.name != 'programs')
+# The programs in programs/ are run, and killed, by tests/functional/cli; the drivers in
+# cluster_drivers/ are used by tests/unit/cli/cluster/test_model_drivers.py.
+ELSEWHERE = {'programs', 'cluster_drivers'}
+PROGRAMS = sorted(
+    one for one in EXAMPLES.rglob('*.py') if not ELSEWHERE & set(one.relative_to(EXAMPLES).parts)
+)
 
 # Seconds between two polls: an example shows the calls, not their duration.
 SOON = {'KILN_COMPUTE_NOOP__WATCH_INTERVAL': '0.1'}

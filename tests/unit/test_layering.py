@@ -118,8 +118,8 @@ MAY_IMPORT = {
     # Opens wrong copies of a driver as they are configured, and reads a file about them.
     'kiln.testing.mutants': CONTRACT
     | {
-        'kiln.clusters.exceptions', 'kiln.compute', 'kiln.conf', 'kiln.testing',
-        'kiln.yaml_schema',
+        'kiln.cluster_drivers', 'kiln.clusters.exceptions', 'kiln.compute', 'kiln.conf',
+        'kiln.testing', 'kiln.yaml_schema',
     },
     # Judges cluster drivers by what the engine makes of them on the simulated cloud.
     'kiln.testing.clusters': CONTRACT

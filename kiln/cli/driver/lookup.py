@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kiln.cli.arguments import argument
@@ -11,8 +13,10 @@ from kiln.compute.loading import installed_drivers
 from kiln.exceptions import DriverNotFound
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
 
+    from kiln.cli.app import KilnApp
     from kiln.cluster_drivers.base import ClusterDriver
     from kiln.cluster_drivers.discovery.discovery import Catalogue, LoadedDriver
     from kiln.cluster_drivers.records import DriverRecord
@@ -89,6 +93,44 @@ def class_of_cluster(settings: Any, record: DriverRecord) -> type[ClusterDriver]
     from kiln.cluster_drivers.selection.selection import pin_of
 
     return catalogue_of(settings).load_pinned(pin_of(record)).whole_class()
+
+
+def is_cluster(app: KilnApp, args: argparse.Namespace) -> bool:
+    """Return True if the driver that arguments name is a cluster driver."""
+    if args.kind is not None:
+        return bool(args.kind == 'cluster')
+    # A configured backend can have any name, so it is searched first.
+    if args.name in app.backends.backends():
+        return False
+    named = {one.name for one in catalogue_of(app.settings).records}
+    return is_path(args.name) or args.name in named
+
+
+def is_path(name: str) -> bool:
+    """Return True if a driver is given as a path; a bare name is never a folder."""
+    return name.startswith('.') or os.sep in name
+
+
+def cluster_reference(settings: Any, name: str) -> str:
+    """Return a reference by which a process without configuration finds a cluster driver.
+
+    :raises ClusterDriverUnknown: no such driver is installed.
+    :raises UsageError: the folder does not exist.
+    """
+    if is_path(name):
+        if not Path(name).is_dir():
+            raise UsageError(f'Cannot judge {name}: it is not a directory.')
+        return name
+    from kiln.cluster_drivers.selection.selection import pin_of
+
+    record = cluster_record(settings, name)
+    loaded = catalogue_of(settings).load_pinned(pin_of(record))
+    folder, driver_class = loaded.folder, loaded.driver_class
+    if folder and any((folder / file).is_file() for file in ('driver.yaml', 'driver.py')):
+        return str(folder)
+    # A module without a folder of its own. Its name alone could match a folder in the
+    # current directory.
+    return f'{driver_class.__module__}:{driver_class.__qualname__}' if driver_class else name
 
 
 def with_its_code(catalogue: Catalogue, record: DriverRecord) -> DriverRecord:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kiln.cli.arguments import TEXT_FORMAT, argument, flag, repeated, seconds, whole
 from kiln.cli.base import KilnCommand
+from kiln.cli.driver.lookup import KIND, cluster_reference, is_cluster
 from kiln.cli.exit_codes import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def _percentage(text: str) -> float:
 
 
 _CHOICE = (
-    repeated('--module', 'PATTERN', 'Change only modules of this name, with wildcards.'),
-    repeated('--skip', 'PATTERN', 'Do not change modules of this name, with wildcards.'),
+    repeated('--module', 'PATTERN', 'Change only modules or files of this name, with wildcards.'),
+    repeated('--skip', 'PATTERN', 'Do not change modules or files of this name, with wildcards.'),
     repeated(
         '--operator', 'NAME', 'Make only this mistake, with wildcards (default: every mistake).'
     ),
@@ -51,8 +52,9 @@ _JUDGEMENT = (
         '--suite',
         'MODULE:CLASS',
         'Test class of the kit to judge by, such as '
-        'tests.test_conformance:AcmeConformance; can be repeated. Without one, the driver is '
-        'opened as configured, with its bench.',
+        'tests.test_conformance:AcmeConformance; can be repeated. Without one, a compute driver '
+        'is opened as configured, with its bench, and a cluster driver is judged by all but the '
+        'kills of processes.',
     ),
     flag('--virtual-time', 'Advance a virtual clock instead of waiting, without --suite.'),
     argument(
@@ -93,21 +95,22 @@ _JUDGEMENT = (
 
 
 class Mutate(KilnCommand):
-    """Make wrong copies of a compute driver, and report which of them pass its tests.
+    """Make wrong copies of a driver, and report which of them pass its tests.
 
-    Each copy has one mistake that vendors make. Copies are made in memory only, but they
-    are as dangerous as any wrong driver: never run them against a backend with machines
-    that matter. The exit status is 1 if a copy passes for no known reason, or if too few
-    are caught.
+    Each copy has one mistake that authors make, in the code, a template or the manifest.
+    Copies are made in memory and in temporary folders, but they are as dangerous as any
+    wrong driver: never run them against a backend with machines that matter. The exit
+    status is 1 if a copy passes for no known reason, or if too few are caught.
     """
 
     arguments = (
         argument(
             'name',
             metavar='NAME',
-            help='A configured backend, a compute driver, or MODULE:CLASS. It must pass the '
-            'tests itself.',
+            help='A configured backend, a driver, MODULE:CLASS, or the folder of a cluster '
+            'driver written as a path. It must pass the tests itself.',
         ),
+        KIND,
         *_CHOICE,
         *_JUDGEMENT,
         TEXT_FORMAT,
@@ -116,14 +119,13 @@ class Mutate(KilnCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         # Imported here, because only developers need the kit.
         from kiln.testing.mutants.report import MutationReport
-        from kiln.testing.mutants.subject import package_of
         from kiln.testing.mutants.workers import judge_all
 
         args = parsed_args
         known = _known(args.survivors)
         subject = self._subject(args)
-        driver_class = subject.driver_class()
-        mutants = _mutants(args, driver_class)
+        subject.load()
+        mutants = _mutants(args, subject)
         chosen = _sample(mutants, args.sample, args.seed)
         if args.list:
             self._print(args, chosen)
@@ -133,7 +135,6 @@ class Mutate(KilnCommand):
         verdicts = judge_all(
             subject,
             chosen,
-            dependents=[package_of(driver_class)],
             jobs=args.jobs,
             limit_s=args.time_limit,
             progress=self._progress(),
@@ -150,10 +151,12 @@ class Mutate(KilnCommand):
         self.status = ExitCode.OK if report.ok else ExitCode.UNFORESEEN
 
     def _subject(self, args: argparse.Namespace) -> Subject:
-        from kiln.testing.mutants.subject import Subject
+        if _names_cluster(args.name) if ':' in args.name else is_cluster(self.app, args):
+            return self._cluster(args)
+        from kiln.testing.mutants.compute_subject import ComputeSubject
 
         files, folders = self.app.options.config_file, self.app.options.config_dir
-        return Subject(
+        return ComputeSubject(
             name=args.name,
             suites=tuple(args.suite),
             config_files=None if files is None else tuple(files),
@@ -161,6 +164,14 @@ class Mutate(KilnCommand):
             virtual_time=args.virtual_time,
             timeout_s=args.timeout or (_VIRTUAL_S if args.virtual_time else _REAL_S),
         )
+
+    def _cluster(self, args: argparse.Namespace) -> Subject:
+        from kiln.testing.mutants.cluster_subject import ClusterSubject
+
+        reference = args.name
+        if ':' not in reference:
+            reference = cluster_reference(self.app.settings, reference)
+        return ClusterSubject.find(reference, suites=tuple(args.suite))
 
     def _progress(self) -> Progress | None:
         if not self.app.stderr.isatty():
@@ -190,27 +201,29 @@ def _known(path: str | None) -> Mapping[tuple[str, str, str], Survivor]:
     return read_survivors(Path(path))
 
 
-def _mutants(args: argparse.Namespace, driver_class: type) -> list[Mutant]:
-    from kiln.testing.mutants.loading import source_of
-    from kiln.testing.mutants.mutants import mutants_of
-    from kiln.testing.mutants.operators import OPERATORS
-    from kiln.testing.mutants.subject import modules_of
+def _names_cluster(path: str) -> bool:
+    """Return True if MODULE:CLASS is a cluster driver."""
+    from kiln.cluster_drivers.base import ClusterDriver
+    from kiln.testing.mutants.subject import resolved
 
-    operators = [name for name in OPERATORS if _fits(name, args.operator or ['*'])]
+    found = resolved(path)
+    return isinstance(found, type) and issubclass(found, ClusterDriver)
+
+
+def _mutants(args: argparse.Namespace, subject: Subject) -> list[Mutant]:
+    operators = [name for name in subject.operators if _fits(name, args.operator or ['*'])]
     if not operators:
         raise UsageError(
             f'Cannot find operator {" or ".join(args.operator)}: choose from '
-            f'{", ".join(OPERATORS)}.'
+            f'{", ".join(subject.operators)}.'
         )
-    modules = modules_of(driver_class)
+    modules = subject.modules()
     chosen = [
         one for one in modules if _fits(one, args.module or ['*']) and not _fits(one, args.skip)
     ]
     if not chosen:
         raise UsageError(f'Cannot find a module to change: {args.name} has {", ".join(modules)}.')
-    return [
-        mutant for one in chosen for mutant in mutants_of(one, source_of(one) or '', operators)
-    ]
+    return [mutant for one in chosen for mutant in subject.mutants(one, operators)]
 
 
 def _fits(name: str, patterns: Sequence[str]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from kiln.cli.arguments import (
     whole,
 )
 from kiln.cli.base import KilnCommand
-from kiln.cli.driver.lookup import KIND, catalogue_of, cluster_record
+from kiln.cli.driver.lookup import KIND, cluster_reference, is_cluster, is_path
 from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.clusters.exceptions import ClusterDriverUnknown
 from kiln.compute_drivers.base import AmphoraComputeDriver
@@ -111,26 +110,17 @@ class Test(KilnCommand):
             self.app.stderr.flush()
 
         live = parsed_args.formatter == 'text' and self.app.stderr.isatty()
-        judge = self._cluster if self._is_cluster(parsed_args) else self._compute
+        judge = self._cluster if is_cluster(self.app, parsed_args) else self._compute
         try:
             report = judge(parsed_args, progress if live else None)
         except (DriverNotFound, ClusterDriverUnknown) as exc:
-            if _is_path(parsed_args.name) or not Path(parsed_args.name).is_dir():
+            if is_path(parsed_args.name) or not Path(parsed_args.name).is_dir():
                 raise
             raise type(exc)(f'{exc} To test the folder, write ./{parsed_args.name}.') from exc
         if live:
             self.app.stderr.write('\n')
         self.write_as(parsed_args.formatter, text=report.render(), data=report.to_dict())
         self.status = ExitCode.OK if report.ok else ExitCode.UNFORESEEN
-
-    def _is_cluster(self, args: argparse.Namespace) -> bool:
-        if args.kind is not None:
-            return bool(args.kind == 'cluster')
-        # A configured backend can have any name, so it is searched first.
-        if args.name in self.app.backends.backends():
-            return False
-        named = {one.name for one in catalogue_of(self.app.settings).records}
-        return _is_path(args.name) or args.name in named
 
     def _compute(self, args: argparse.Namespace, progress: Progress) -> ConformanceReport:
         # Imported here, because only developers need the kit.
@@ -159,35 +149,13 @@ class Test(KilnCommand):
 
         _check_selection(args, any(behaviours(args.select)))
         return run_cluster_conformance(
-            self._reference(args.name),
+            cluster_reference(self.app.settings, args.name),
             select=args.select,
             parameters={name: json_or_text(text) for name, text in args.parameter},
             crashes=args.crashes,
             thorough=args.thorough,
             progress=progress,
         )
-
-    def _reference(self, name: str) -> str:
-        """Return a reference by which a process without configuration finds the driver."""
-        if _is_path(name):
-            if not Path(name).is_dir():
-                raise UsageError(f'Cannot test {name}: it is not a directory.')
-            return name
-        from kiln.cluster_drivers.selection.selection import pin_of
-
-        record = cluster_record(self.app.settings, name)
-        loaded = catalogue_of(self.app.settings).load_pinned(pin_of(record))
-        folder, driver_class = loaded.folder, loaded.driver_class
-        if folder and any((folder / file).is_file() for file in ('driver.yaml', 'driver.py')):
-            return str(folder)
-        # A module without a folder of its own. Its name alone could match a folder in the
-        # current directory.
-        return f'{driver_class.__module__}:{driver_class.__qualname__}' if driver_class else name
-
-
-def _is_path(name: str) -> bool:
-    """Return True if a driver is given as a path; a bare name is never a folder."""
-    return name.startswith('.') or os.sep in name
 
 
 def _check_selection(args: argparse.Namespace, found: bool) -> None:

@@ -24,13 +24,33 @@ class Edit:
     text: str
 
 
-class Code:
-    """A module's source, and the places of its nodes."""
+class Text:
+    """A text, and edits of it by the offsets of its bytes."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tree = ast.parse(text)
         self._bytes = text.encode()
+
+    def between(self, start: int, end: int) -> str:
+        """Return the text between two offsets."""
+        return self._bytes[start:end].decode()
+
+    def apply(self, edit: Edit) -> str:
+        """Return the text after an edit."""
+        changed = self._bytes[: edit.start] + edit.text.encode() + self._bytes[edit.end :]
+        return changed.decode()
+
+    def line_of(self, edit: Edit) -> int:
+        """Return the number of the line where an edit begins."""
+        return self._bytes.count(b'\n', 0, edit.start) + 1
+
+
+class Code(Text):
+    """A module's source, and the places of its nodes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.tree = ast.parse(text)
         self._lines = [0]
         for line in self._bytes.splitlines(keepends=True):
             self._lines.append(self._lines[-1] + len(line))
@@ -54,10 +74,6 @@ class Code:
         line: int = node.end_lineno  # type: ignore[attr-defined]
         column: int = node.end_col_offset  # type: ignore[attr-defined]
         return self._lines[line - 1] + column
-
-    def between(self, start: int, end: int) -> str:
-        """Return the text between two offsets."""
-        return self._bytes[start:end].decode()
 
     def segment(self, node: ast.AST) -> str:
         """Return the text of a node."""
@@ -120,15 +136,6 @@ class Code:
         end = self._bytes.find(b'\n', self.end(statement))
         end = len(self._bytes) if end < 0 else end
         return Edit(end, end, f'\n{indent}{text}')
-
-    def apply(self, edit: Edit) -> str:
-        """Return the source after an edit."""
-        changed = self._bytes[: edit.start] + edit.text.encode() + self._bytes[edit.end :]
-        return changed.decode()
-
-    def line_of(self, edit: Edit) -> int:
-        """Return the number of the line where an edit begins."""
-        return self._bytes.count(b'\n', 0, edit.start) + 1
 
     # ---- the walk ----------------------------------------------------------
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib
+import functools
 import sys
 import threading
 import time
 import unittest
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import Any
 
-from kiln.testing.conformance import sweep
-from kiln.testing.mutants.loading import import_changed
-from kiln.testing.mutants.subject import Subject
+from kiln.testing.mutants.subject import Changed, Subject
 from kiln.testing.mutants.verdicts import Fate, Verdict
 from kiln.testing.report import BehaviourOutcome
 from kiln.testing.runner import show
@@ -23,22 +20,20 @@ from kiln.testing.runner import show
 
 def judge(
     subject: Subject,
-    changed: tuple[str, str] | None,
+    changed: Changed | None,
     *,
-    dependents: Collection[str],
     first: Sequence[str],
     prefix: str,
 ) -> Verdict:
-    """Return the verdict on a driver with a changed module, or on the driver as it is.
+    """Return the verdict on a driver with a changed module or file, or on it as it is.
 
-    ``changed`` is the name of the module and its new source. This process is good for
+    ``changed`` is the name of the module and its new text. This process is good for
     nothing else afterwards. The behaviours ``first`` are tried before all others.
     """
     started = time.monotonic()
     try:
         if changed is not None:
-            import_changed(*changed, dependents)
-            importlib.import_module(changed[0])
+            subject = subject.changed(changed)
         judges = subject.judges()
     # Wrong source can raise anything; a test class cannot be imported without its driver.
     except Exception as exc:
@@ -51,21 +46,24 @@ def judge(
             stack.callback(one.tearDownClass)
         if changed is not None:
             return _run(_in_order(judges, first), started)
-        with calls_recorded(dependents) as ran:
+        with calls_recorded(subject.own) as ran:
             verdict = _run(_in_order(judges, first), started)
         return dataclasses.replace(verdict, ran=frozenset(ran))
 
 
 @contextlib.contextmanager
-def calls_recorded(places: Collection[str]) -> Iterator[set[str]]:
-    """Record which functions in packages and modules are called, on any thread."""
+def calls_recorded(own: Callable[[str], str | None]) -> Iterator[set[str]]:
+    """Record which functions of a driver are called, on any thread.
+
+    ``own`` returns the name of a module if it is the driver's.
+    """
     ran: set[str] = set()
-    within = tuple(places), tuple(f'{place}.' for place in places)
+    own = functools.cache(own)
 
     def record(frame: FrameType, event: str, _: object) -> None:
         if event == 'call':
-            module = str(frame.f_globals.get('__name__'))
-            if module in within[0] or module.startswith(within[1]):
+            module = own(str(frame.f_globals.get('__name__')))
+            if module is not None:
                 ran.add(f'{module}:{frame.f_code.co_qualname.replace("<locals>.", "")}')
 
     threading.setprofile(record)
@@ -75,17 +73,6 @@ def calls_recorded(places: Collection[str]) -> Iterator[set[str]]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-
-
-def clean_up(subject: Subject, prefix: str) -> None:
-    """Remove what a mutant has built in a backend that still exists, and not removed."""
-    for one in subject.judges():
-        case: Any = one(next(_names(one)))
-        case.prefix = prefix
-        with contextlib.ExitStack() as stack:
-            stack.callback(case.doCleanups)
-            case.setUp()
-            sweep.remains(case.driver, prefix, case.time, case.timeout_s)
 
 
 def _run(cases: Iterator[unittest.TestCase], started: float) -> Verdict:

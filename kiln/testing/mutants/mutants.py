@@ -1,4 +1,4 @@
-"""Wrong copies of a module, each with one mistake of a vendor; pure."""
+"""Wrong copies of a module, each with one mistake of an author; pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import collections
 import dataclasses
 import difflib
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
-from kiln.testing.mutants.code import Code, Edit
-from kiln.testing.mutants.operators import OPERATORS
+from kiln.testing.mutants.code import Code, Edit, Text
+from kiln.testing.mutants.operators import CLUSTER_OPERATORS, OPERATORS
 
 _LONGEST = 90
 
@@ -49,21 +50,41 @@ class Mutant:
         return list(lines)[2:]
 
 
+class Made(NamedTuple):
+    """An edit, and the operator and place that it is of."""
+
+    function: str
+    operator: str
+    edit: Edit
+    in_function: bool = False
+
+
 def mutants_of(module: str, text: str, operators: Iterable[str] = OPERATORS) -> list[Mutant]:
     """Return the mutants of a module, in the order of its source.
 
     Each parses, differs from the module in one place, and from all others.
     """
     code = Code(text)
-    known = {text}
+    made = (
+        Made(code.function_of(node), name, edit, code.is_in_function(node))
+        for node, name, edit in _edits(code, operators)
+    )
+    return distinct(module, code, made, _parses)
+
+
+def distinct(
+    module: str, text: Text, made: Iterable[Made], valid: Callable[[str], bool]
+) -> list[Mutant]:
+    """Return the mutants that edits make, without those that are not valid or are equal."""
+    known = {text.text}
     found: collections.Counter[tuple[str, str, str]] = collections.Counter()
     mutants = []
-    for node, name, edit in _edits(code, operators):
-        source = code.apply(edit)
-        if source in known or not _parses(source):
+    for function, name, edit, in_function in made:
+        source = text.apply(edit)
+        if source in known or not valid(source):
             continue
         known.add(source)
-        function, change = code.function_of(node), _change(code, edit)
+        change = _change(text, edit)
         found[function, name, change] += 1
         if (times := found[function, name, change]) > 1:
             change = f'{change} ({times})'
@@ -73,9 +94,9 @@ def mutants_of(module: str, text: str, operators: Iterable[str] = OPERATORS) -> 
                 function=function,
                 operator=name,
                 change=change,
-                line=code.line_of(edit),
-                in_function=code.is_in_function(node),
-                original=text,
+                line=text.line_of(edit),
+                in_function=in_function,
+                original=text.text,
                 source=source,
             )
         )
@@ -85,7 +106,8 @@ def mutants_of(module: str, text: str, operators: Iterable[str] = OPERATORS) -> 
 def _edits(code: Code, operators: Iterable[str]) -> Iterator[tuple[ast.AST, str, Edit]]:
     wanted = frozenset(operators)
     # In the order of the table, as the first of two equal mutants is kept.
-    chosen = [(name, operator) for name, operator in OPERATORS.items() if name in wanted]
+    known = {**CLUSTER_OPERATORS, **OPERATORS}
+    chosen = [(name, operator) for name, operator in known.items() if name in wanted]
     for node in code.nodes:
         for name, operator in chosen:
             yield from ((node, name, edit) for edit in operator(node, code))
@@ -100,8 +122,8 @@ def _parses(source: str) -> bool:
     return True
 
 
-def _change(code: Code, edit: Edit) -> str:
-    was = _one_line(code.between(edit.start, edit.end)).strip(', ')
+def _change(text: Text, edit: Edit) -> str:
+    was = _one_line(text.between(edit.start, edit.end)).strip(', ')
     now = _one_line(edit.text)
     if not was:
         return f'insert: {now}'

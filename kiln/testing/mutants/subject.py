@@ -1,121 +1,87 @@
-"""The driver whose mutants are judged: where it is, and what judges it."""
+"""The driver whose mutants are judged: what can be changed, and what judges it."""
 
 from __future__ import annotations
 
-import contextlib
+import abc
 import dataclasses
-import functools
 import os
 import pkgutil
 import sys
 import unittest
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
 
-from kiln import conf as kiln_conf
-from kiln.clock import SYSTEM_CLOCK
-from kiln.compute.backends import DriverManager
-from kiln.compute.loading import contract_violations
-from kiln.compute_drivers.base import AmphoraComputeDriver
-from kiln.conf.compute import GROUP
-from kiln.exceptions import DriverLoadError, DriverNotFound
-from kiln.testing.clock import VirtualClock
-from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
-from kiln.testing.conformance.fixture import ConformanceFixture
-from kiln.testing.mutants.loading import modules_below
+from kiln.exceptions import DriverNotFound
+from kiln.testing.mutants.mutants import Mutant
 
-#: Packages with modules of others beside a driver's.
-_SHARED = frozenset({'', 'kiln', 'kiln.compute_drivers', 'kiln.testing'})
+#: Name and text of a changed module or file.
+Changed = tuple[str, str]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Subject:
-    """A driver, in words that another process can use."""
+class Subject(abc.ABC):
+    """A driver of some kind, in words that another process can use."""
 
-    #: A configured backend, a driver, or MODULE:CLASS.
     name: str
-    #: Test classes of the kit, as MODULE:CLASS; without any the driver's bench is used.
+    #: Test classes of the kit, as MODULE:CLASS; without any, those of the kind of driver.
     suites: tuple[str, ...] = ()
-    config_files: tuple[str, ...] | None = None
-    config_dirs: tuple[str, ...] | None = None
-    #: True if a virtual clock is advanced instead of waiting.
-    virtual_time: bool = False
-    #: Seconds within which every effect must have taken place.
-    timeout_s: float = 10.0
 
-    def driver_class(self) -> type[AmphoraComputeDriver]:
-        """Return the class of the driver.
+    # ---- what is changed ---------------------------------------------------
 
-        :raises DriverNotFound: no driver has the name.
-        :raises DriverLoadError: it breaks the contract.
+    @abc.abstractmethod
+    def load(self) -> None:
+        """Import the driver, and all that it uses.
+
+        :raises KilnError: it does not exist, or cannot be used.
         """
-        if ':' in self.name:
-            found: Any = _resolved(self.name)
-            if violations := list(contract_violations(found)):
-                raise DriverLoadError(f'Cannot use {self.name}: {"; ".join(violations)}.')
-            loaded: type[AmphoraComputeDriver] = found
-            return loaded
-        with contextlib.closing(self.open_driver()) as driver:
-            return type(driver)
-
-    def open_driver(self) -> AmphoraComputeDriver:
-        """Return a new driver."""
-        clock = VirtualClock() if self.virtual_time else SYSTEM_CLOCK
-        if ':' not in self.name:
-            return DriverManager(self._conf).open_driver(self.name, clock=clock)
-        driver_class = self.driver_class()
-        name, options = driver_class.name, None
-        if driver_class.options:
-            options = kiln_conf.register(self._conf, f'{GROUP}:{name}', driver_class.options)
-        return driver_class.open(options, name=name, owner='kiln', clock=clock)
-
-    def judges(self) -> list[type[unittest.TestCase]]:
-        """Return the test classes that judge the driver."""
-        if self.suites:
-            return [_resolved(one) for one in self.suites]
-        subject = self
-
-        class Given(ConformanceFixture):
-            timeout_s = self.timeout_s
-
-            def make_driver(self) -> AmphoraComputeDriver:
-                return subject.open_driver()
-
-        class Kit(Given, ComputeDriverConformance, unittest.TestCase):
-            pass
-
-        class Faults(Given, FaultConformance, unittest.TestCase):
-            pass
-
-        return [Kit, Faults]
 
     @property
-    def _conf(self) -> Any:
-        return _loaded(self.config_files, self.config_dirs)
+    @abc.abstractmethod
+    def operators(self) -> Sequence[str]:
+        """The names of the mistakes that its authors make."""
+
+    @abc.abstractmethod
+    def modules(self) -> Sequence[str]:
+        """Return the names of its modules, and of its other files."""
+
+    @abc.abstractmethod
+    def mutants(self, module: str, operators: Iterable[str]) -> list[Mutant]:
+        """Return the mutants of one module or file."""
+
+    # ---- the judgement -----------------------------------------------------
+
+    @property
+    def patience_s(self) -> float:
+        """Real seconds that a mutant can wait for what never happens."""
+        return 0.0
+
+    @abc.abstractmethod
+    def changed(self, changed: Changed) -> Self:
+        """Return the wrong copy, which replaces the driver in this process from now on."""
+
+    @abc.abstractmethod
+    def judges(self) -> list[type[unittest.TestCase]]:
+        """Return the test classes that judge the driver."""
+
+    @abc.abstractmethod
+    def own(self, module: str) -> str | None:
+        """Return the name here of an imported module of the driver; None for others."""
+
+    @property
+    def leaves_resources(self) -> bool:
+        """True if what a mutant has built can outlive its process."""
+        return False
+
+    def clean_up(self, prefix: str) -> None:
+        """Remove what a mutant has built, and not removed; called if it can outlive it."""
+        raise NotImplementedError
 
 
-def package_of(driver_class: type) -> str:
-    """Return the package of a driver; its module if others have modules in the package."""
-    module = driver_class.__module__
-    if getattr(sys.modules.get(module), '__path__', None) is not None:
-        return module
-    package = module.rpartition('.')[0]
-    return module if package in _SHARED else package
+def resolved(path: str) -> Any:
+    """Return what MODULE:CLASS names.
 
-
-def modules_of(driver_class: type) -> list[str]:
-    """Return the names of the modules of a driver, without those that test it."""
-    bench = (getattr(driver_class, 'bench', None) or '').partition(':')[0]
-    own = driver_class.__module__
-    return [one for one in modules_below(package_of(driver_class)) if one == own or one != bench]
-
-
-@functools.cache
-def _loaded(files: tuple[str, ...] | None, folders: tuple[str, ...] | None) -> Any:
-    # Not kept in the subject, which is sent to other processes.
-    return kiln_conf.load(files, folders)
-
-
-def _resolved(path: str) -> Any:
+    :raises DriverNotFound: it cannot be imported.
+    """
     # Tests beside a package are found from the current directory.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable
 from typing import IO, Any
 
-from kiln.testing.mutants.judge import clean_up, judge
-from kiln.testing.mutants.subject import Subject
+from kiln.testing.mutants.judge import judge
+from kiln.testing.mutants.subject import Changed, Subject
 from kiln.testing.mutants.verdicts import Fate, Verdict
 
 #: Time limit of the removal of what a mutant has left behind.
@@ -32,10 +32,8 @@ PROGRAM = 'from kiln.testing.mutants.worker import main; main()'
 class Task:
     """One mutant to judge."""
 
-    #: Name and source of the changed module; None for the driver as it is.
-    changed: tuple[str, str] | None
-    #: Packages and modules that are imported again.
-    dependents: tuple[str, ...] = ()
+    #: Name and text of the changed module or file; None for the driver as it is.
+    changed: Changed | None
     #: Behaviours to try first.
     first: tuple[str, ...] = ()
     limit_s: float
@@ -50,7 +48,7 @@ def main() -> None:
         subject: Subject = pickle.load(requests)  # noqa: S301  # from our parent
         # Import the driver and its libraries once; what fails here, fails in each task.
         with contextlib.suppress(Exception):
-            subject.driver_class()
+            subject.load()
         # Both ends of the pipes are closed by a parent that ends.
         with contextlib.suppress(EOFError, BrokenPipeError):
             while True:
@@ -64,14 +62,12 @@ def _judged(subject: Subject, task: Task) -> Verdict:
     started = time.monotonic()
 
     def work() -> Verdict:
-        return judge(
-            subject, task.changed, dependents=task.dependents, first=task.first, prefix=prefix
-        )
+        return judge(subject, task.changed, first=task.first, prefix=prefix)
 
     with tempfile.TemporaryDirectory(prefix='kiln-mutant-') as folder:
         verdict = _forked(work, folder, task.limit_s)
-        if not subject.virtual_time:
-            _forked(lambda: clean_up(subject, prefix), folder, _CLEAN_UP_S)
+        if subject.leaves_resources:
+            _forked(lambda: subject.clean_up(prefix), folder, _CLEAN_UP_S)
     return dataclasses.replace(verdict, seconds=time.monotonic() - started)
 
 
@@ -106,6 +102,8 @@ def _child(work: Callable[[], Any], folder: str, results: IO[bytes]) -> None:
     try:
         os.setpgid(0, 0)
         tempfile.tempdir = os.environ['TMPDIR'] = folder
+        # An engine of a driver's own can keep its state at home.
+        os.environ['HOME'] = folder
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in range(3):
             os.dup2(nothing, stream)

@@ -40,7 +40,6 @@ def judge_all(
     subject: Subject,
     mutants: Sequence[Mutant],
     *,
-    dependents: Sequence[str],
     jobs: int = 1,
     limit_s: float | None = None,
     progress: Progress | None = None,
@@ -64,10 +63,9 @@ def judge_all(
         right = _of_the_driver(
             subject,
             workers,
-            Task(changed=None, dependents=tuple(dependents), limit_s=limit_s or _LONGEST_S),
+            Task(changed=None, limit_s=limit_s or _LONGEST_S),
         )
-        waiting_s = 0.0 if subject.virtual_time else subject.timeout_s
-        limit_s = limit_s or _LEAST_S + waiting_s + _TIMES * right.seconds
+        limit_s = limit_s or _LEAST_S + subject.patience_s + _TIMES * right.seconds
 
         def judged(mutant: Mutant) -> Verdict:
             if mutant.in_function and mutant.place not in right.ran:
@@ -78,7 +76,6 @@ def judge_all(
             try:
                 task = Task(
                     changed=(mutant.module, mutant.source),
-                    dependents=tuple(dependents),
                     first=order.first(mutant),
                     limit_s=limit_s,
                 )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from kiln.testing.mutants.code import Code, Edit
-from kiln.testing.mutants.operators import conditions, errors, loops, statements, values
+from kiln.testing.mutants.operators import clusters, conditions, errors, loops, statements, values
 
 Operator = Callable[[ast.AST, Code], Iterator[Edit]]
 
@@ -49,3 +49,19 @@ _ALL: tuple[Operator, ...] = (
 )
 #: All operators by name.
 OPERATORS: Mapping[str, Operator] = MappingProxyType({one.__name__: one for one in _ALL})
+
+_OF_CLUSTERS: tuple[Operator, ...] = (
+    clusters.too_early,
+    clusters.too_late,
+    clusters.log_secret,
+    clusters.wrong_progress,
+    clusters.wrong_identity,
+    clusters.wait_inside,
+    clusters.keep_first_answer,
+    clusters.depend_on_process,
+    clusters.flip_flag,
+)
+#: Operators that make mistakes of authors of cluster drivers, beside all others.
+CLUSTER_OPERATORS: Mapping[str, Operator] = MappingProxyType(
+    {one.__name__: one for one in _OF_CLUSTERS}
+)

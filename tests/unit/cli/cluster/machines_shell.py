@@ -6,7 +6,10 @@ import textwrap
 from tests.unit.cli.cluster.driver_shell import write_driver
 from tests.unit.cli.shell import Shell
 from tests.unit.cli.site_shell import blank_state
+from tests.unit.test_layering import ROOT
 
+#: The drivers that authors copy.
+MODELS = ROOT / 'doc' / 'examples' / 'cluster_drivers'
 CONFIG = """\
 [compute]
 default_backend = metal
@@ -28,7 +31,7 @@ quiesce = 0
 MACHINE = """\
 [machines.m{number}]
 type = "bare_metal"
-addresses = ["192.0.2.{number}"]
+addresses = ["{network}.{number}"]
 claim = ["{folder}/claim"]
 console = ["{folder}/console"]
 wipe = []
@@ -47,19 +50,25 @@ class MachinesShell(Shell):
     """Has ``driver`` to write a foreign driver, and ``given`` for the data of machines."""
 
     machines = 2
+    #: The first three numbers of their addresses.
+    network = '192.0.2'
 
     def setUp(self):
         super().setUp()
         self.secrets = self.folder / 'secrets'
         self.configure(f'[secrets]\ndirectory = {self.secrets}\n')
         self.drivers = self.folder / 'drivers'
-        for folder in (self.folder / 'given', self.secrets, self.drivers):
+        for folder in (self.folder / 'given', self.folder / 'files', self.secrets, self.drivers):
             folder.mkdir(mode=0o700)
         shutil.copytree(blank_state(), self.folder / 'state')
-        self._program('claim', f'cp user_data {self.folder}/given/$KILN_MACHINE')
-        self._program('console', f'cat {self.folder}/given/$KILN_MACHINE')
+        self.program(
+            'claim',
+            f'cp user_data {self.folder}/given/$KILN_MACHINE\n'
+            f'[ ! -f file-0 ] || cp file-0 {self.folder}/files/$KILN_MACHINE',
+        )
+        self.program('console', f'cat {self.folder}/given/$KILN_MACHINE')
         inventory = ''.join(
-            MACHINE.format(folder=self.folder, number=number + 1)
+            MACHINE.format(folder=self.folder, network=self.network, number=number + 1)
             for number in range(self.machines)
         )
         (self.folder / 'machines.toml').write_text(inventory)
@@ -67,7 +76,8 @@ class MachinesShell(Shell):
     def configure(self, more):
         self.config.write_text(CONFIG.format(folder=self.folder, more=more))
 
-    def _program(self, name, body):
+    def program(self, name, body):
+        """Write what a machine runs: ``claim``, or ``console``."""
         path = self.folder / name
         path.write_text(f'#!/bin/sh\n{body}\n')
         path.chmod(0o755)
@@ -86,6 +96,10 @@ class MachinesShell(Shell):
         """Write a driver of a directory with code."""
         return write_driver(self.drivers / name, textwrap.dedent(code)).parent
 
+    def model(self, name):
+        """Install one of the models in the documentation."""
+        shutil.copytree(MODELS / name, self.drivers / name)
+
     def page(self, more='', coe='web', count=1):
         path = self.folder / 'web.yaml'
         path.write_text(CLUSTER.format(coe=coe, count=count) + textwrap.dedent(more))
@@ -100,6 +114,10 @@ class MachinesShell(Shell):
     def given(self):
         """Return what each machine that was claimed was given."""
         return {path.name: path.read_text() for path in (self.folder / 'given').iterdir()}
+
+    def files(self):
+        """Return the first file that each machine was given beside its user data."""
+        return {path.name: path.read_text() for path in (self.folder / 'files').iterdir()}
 
     def stored(self):
         """Return all bytes that kiln keeps in files."""

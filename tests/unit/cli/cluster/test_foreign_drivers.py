@@ -1,47 +1,9 @@
 """What the guide promises to authors of cluster drivers, from a file to a node."""
 
-import re
 import shlex
 
 from kiln.cli.exit_codes import ExitCode
 from tests.unit.cli.cluster.machines_shell import MachinesShell
-
-JOINING = """\
-user_data: join.sh
-"""
-JOIN = """\
-#!/bin/sh
-join --node {{ node.name }} --token {{ node.join_token }}
-"""
-
-
-class JoinTokens(MachinesShell):
-    def setUp(self):
-        super().setUp()
-        self.driver('join_v1', JOINING, **{'join.sh': JOIN})
-
-    def tokens(self):
-        return dict(
-            re.search(r'--node (\S+) --token ([0-9a-f]{64})$', text, re.MULTILINE).groups()
-            for text in self.given().values()
-        )
-
-    def test_each_node_is_given_a_token_of_its_own(self):
-        self.ok('up', self.page(count=2))
-        names = {node['name'] for node in self.json('node', 'list', 'web')}
-        self.assertEqual(names, set(self.tokens()))
-        self.assertEqual(2, len(set(self.tokens().values())))
-
-    def test_a_plan_can_be_made_before_the_cluster_has_a_key(self):
-        self.assertIn('work: +1', self.ok('plan', self.page()))
-        self.assertEqual([], self.json('cluster', 'list'))
-
-    def test_a_node_that_follows_later_is_given_a_token(self):
-        self.ok('up', self.page(count=1))
-        before = self.tokens()
-        self.ok('cluster', 'scale', 'web', '2')
-        self.assertLess(before.items(), self.tokens().items())
-
 
 GUARDED = """\
 parameters:

@@ -69,3 +69,47 @@ class Mutate(Shell):
         self.assertIn('from 0 to 100', self.fails(2, *self.mutate('--least', '101')))
         said = self.fails(2, *self.mutate('--survivors', '/nowhere'))
         self.assertIn('/nowhere', said)
+
+
+class MutateCluster(Shell):
+    """Cluster drivers: by folder, by name, and by MODULE:CLASS."""
+
+    DECLARATION = ('--suite', 'kiln.testing.clusters.behaviours.declaration:Declaration')
+
+    def driver(self):
+        folder = self.folder / 'web_v1'
+        (folder / 'templates').mkdir(parents=True)
+        (folder / 'driver.yaml').write_text(
+            'name: web_v1\nversion: 1.0.0\nprovides: [["*", "*", web]]\nuser_data: start.sh\n'
+        )
+        (folder / 'templates' / 'start.sh').write_text('#!/bin/sh\nserve {{ node.name }}\n')
+        return str(folder)
+
+    def places(self, *argv):
+        found = self.json('driver', 'mutate', *argv, '--list')
+        return {one['place'].partition(':')[0] for one in found}
+
+    def test_mutants_of_its_manifest_and_templates_are_judged_and_reported(self):
+        chosen = ('--operator', 'wrong_fact', '--operator', 'drop_line')
+        self.assertEqual(1, self.sh('driver', 'mutate', self.driver(), *chosen, *self.DECLARATION))
+        self.assertIn(
+            '- place: web_v1/templates/start.sh\n  operator: wrong_fact\n'
+            '  change: "node.name -> cluster.name"\n',
+            self.out,
+        )
+        self.assertRegex(self.out, r'7 mutants, 3 caught .* 4 survived')
+
+    def test_its_files_are_chosen_by_name(self):
+        self.assertEqual(
+            {'web_v1/templates/start.sh'}, self.places(self.driver(), '--module', '*/templates/*')
+        )
+
+    def test_it_is_found_by_its_name_and_by_its_class(self):
+        by_name = self.places('example_v1')
+        self.assertEqual(by_name, self.places('kiln.cluster_drivers.example_v1.driver:Driver'))
+        self.assertLess({'example_v1.driver', 'example_v1/templates/start.sh'}, by_name)
+
+    def test_what_does_not_exist_is_named(self):
+        self.assertIn('it is not a directory', self.fails(2, 'driver', 'mutate', './nothing'))
+        said = self.fails(2, 'driver', 'mutate', self.driver(), '--operator', 'hope')
+        self.assertIn('loosen_mode', said)

@@ -10,11 +10,18 @@ from hypothesis import strategies as st
 
 import kiln
 from kiln.testing.mutants.mutants import mutants_of
-from kiln.testing.mutants.operators import OPERATORS
+from kiln.testing.mutants.operators import CLUSTER_OPERATORS, OPERATORS
 from tests.examples import examples
 
 ROOT = pathlib.Path(kiln.__file__).parent
-SOURCES = sorted([*(ROOT / 'compute_drivers').rglob('*.py'), ROOT / 'testing' / 'minimal.py'])
+SOURCES = sorted(
+    [
+        *(ROOT / 'compute_drivers').rglob('*.py'),
+        *(ROOT / 'cluster_drivers').rglob('*.py'),
+        ROOT / 'testing' / 'minimal.py',
+    ]
+)
+EVERY = sorted({**OPERATORS, **CLUSTER_OPERATORS})
 
 SOURCE = textwrap.dedent(
     """
@@ -29,7 +36,7 @@ SOURCE = textwrap.dedent(
 
 class MutantsOfDrivers(unittest.TestCase):
     @settings(max_examples=examples(12), deadline=None)
-    @given(path=st.sampled_from(SOURCES), operator=st.sampled_from(sorted(OPERATORS)))
+    @given(path=st.sampled_from(SOURCES), operator=st.sampled_from(EVERY))
     def test_each_is_one_valid_change_in_the_statement_that_it_names(self, path, operator):
         text = path.read_text()
         tree = ast.parse(text)

@@ -7,9 +7,9 @@ import unittest
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.testing import minimal
+from kiln.testing.mutants.compute_subject import ComputeSubject
 from kiln.testing.mutants.loading import source_of
 from kiln.testing.mutants.mutants import mutants_of
-from kiln.testing.mutants.subject import Subject
 from kiln.testing.mutants.verdicts import Fate
 from kiln.testing.mutants.workers import DriverFails, judge_all
 from tests.unit.testing.mutants import part_of_kit
@@ -18,7 +18,7 @@ from tests.unit.testing.mutants.part_of_kit import CLOUD
 PART = part_of_kit.__name__
 MODULE = minimal.__name__
 SOURCE = source_of(MODULE)
-SUBJECT = Subject(
+SUBJECT = ComputeSubject(
     name=f'{MODULE}:MinimalDriver',
     suites=(f'{PART}:Deletes',),
     virtual_time=True,
@@ -50,7 +50,6 @@ class Workers(unittest.TestCase):
         verdicts = judge_all(
             SUBJECT,
             mutants,
-            dependents=[MODULE],
             progress=lambda mutant, verdict: progress.append((mutant, verdict)),
         )
         self.assertEqual(
@@ -64,7 +63,7 @@ class Workers(unittest.TestCase):
         self.assertEqual(SOURCE, source_of(MODULE))
 
     def test_one_that_hangs_ends_at_the_time_limit_and_what_it_built_is_removed(self):
-        subject = Subject(name='noop', suites=(f'{PART}:DeletesOfNoop',))
+        subject = ComputeSubject(name='noop', suites=(f'{PART}:DeletesOfNoop',))
         package = 'kiln.compute_drivers.noop'
         source = source_of(f'{package}.driver')
         (early,) = (
@@ -78,7 +77,6 @@ class Workers(unittest.TestCase):
             (verdict,) = judge_all(
                 subject,
                 [dataclasses.replace(early, source=hangs)],
-                dependents=[package],
                 limit_s=1.0,
             )
             with contextlib.closing(NoopCloud(CLOUD)) as cloud:
@@ -88,4 +86,4 @@ class Workers(unittest.TestCase):
     def test_a_driver_that_fails_itself_is_refused(self):
         wrong = dataclasses.replace(SUBJECT, suites=('tests.unit.testing.mutants.nothing:Here',))
         with self.assertRaisesRegex(DriverFails, 'the driver itself fails the kit: .*nothing'):
-            judge_all(wrong, [SOME], dependents=[MODULE])
+            judge_all(wrong, [SOME])

@@ -1,0 +1,1 @@
+"""Cluster driver with an engine of its own: a stack for each cluster."""
