@@ -10,7 +10,7 @@ from kiln.exceptions import (
     InstanceStateConflict,
     ServiceUnavailable,
 )
-from kiln.models import Amphora, Resource, State
+from kiln.models import Resource, State
 from tests.conformance.zoo.builders import Altering
 from tests.conformance.zoo.species import NoopAnimal, caught_by
 
@@ -47,45 +47,6 @@ class DropsZones(Altering):
 
     def altered(self, amphora):
         return {'availability_zone': None}
-
-
-class Forgetting(NoopAnimal):
-    """Does not report a fact of addresses, which its backend knows."""
-
-    fact = ''
-
-    def perform(self, call, *args):
-        found = super().perform(call, *args)
-        if isinstance(found, list | tuple):
-            return [self.without(one) for one in found]
-        return self.without(found)
-
-    def without(self, one):
-        if not isinstance(one, Amphora):
-            return one
-        addresses = [dataclasses.replace(each, **{self.fact: None}) for each in one.addresses]
-        return dataclasses.replace(one, addresses=tuple(addresses))
-
-
-@caught_by(
-    'test_the_ports_of_a_build_are_attached',
-    'test_a_build_with_a_free_and_a_taken_port_takes_neither',
-    'test_deleting_an_unused_resource_deletes_nothing_else',
-)
-class ForgetsPorts(Forgetting):
-    """Does not report the ports of addresses."""
-
-    fact = 'port_id'
-
-
-@caught_by(
-    'test_a_network_of_a_build_is_attached',
-    'test_all_that_is_requested_together_is_found_again',
-)
-class ForgetsNetworks(Forgetting):
-    """Does not report the networks of addresses."""
-
-    fact = 'network_id'
 
 
 @caught_by(

@@ -1,4 +1,4 @@
-"""Animals that misunderstand their backend: its refusals, its states, its errors."""
+"""Animals that misunderstand their backend: its refusals, states, errors and addresses."""
 
 import contextlib
 import dataclasses
@@ -20,7 +20,7 @@ from kiln.exceptions import (
     PermissionDenied,
     ServiceTimeout,
 )
-from kiln.models import State
+from kiln.models import Amphora, State
 from kiln.testing.minimal_bench import MinimalBench
 from tests.conformance.zoo.failures import Failing
 from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
@@ -192,3 +192,42 @@ class ShowsItsPassword(MinimalAnimal):
     """Has its password written into the logs."""
 
     options = (cfg.StrOpt('password', help='Password of the user.'),)
+
+
+class Forgetting(NoopAnimal):
+    """Does not report a fact of addresses, which its backend knows."""
+
+    fact = ''
+
+    def perform(self, call, *args):
+        found = super().perform(call, *args)
+        if isinstance(found, list | tuple):
+            return [self.without(one) for one in found]
+        return self.without(found)
+
+    def without(self, one):
+        if not isinstance(one, Amphora):
+            return one
+        addresses = [dataclasses.replace(each, **{self.fact: None}) for each in one.addresses]
+        return dataclasses.replace(one, addresses=tuple(addresses))
+
+
+@caught_by(
+    'test_the_ports_of_a_build_are_attached',
+    'test_a_build_with_a_free_and_a_taken_port_takes_neither',
+    'test_deleting_an_unused_resource_deletes_nothing_else',
+)
+class ForgetsPorts(Forgetting):
+    """Does not report the ports of addresses."""
+
+    fact = 'port_id'
+
+
+@caught_by(
+    'test_a_network_of_a_build_is_attached',
+    'test_all_that_is_requested_together_is_found_again',
+)
+class ForgetsNetworks(Forgetting):
+    """Does not report the networks of addresses."""
+
+    fact = 'network_id'
