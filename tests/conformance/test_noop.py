@@ -1,5 +1,6 @@
 """The simulated cloud keeps every promise, at once and with things that take time."""
 
+import contextlib
 import dataclasses
 import tempfile
 import unittest
@@ -8,12 +9,14 @@ from types import MappingProxyType
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.exceptions import InsufficientCapacity, QuotaExceeded
 from kiln.models import State
 from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import (
     BehaviourOutcome,
     ComputeDriverConformance,
     FaultConformance,
+    Faults,
     run_conformance,
 )
 from tests.hurrying_clock import HurryingClock
@@ -84,6 +87,37 @@ class BlinkingNoopDriver(NoopDriver):
 class BlinkingNoopConformance(InstantNoopConformance):
     def make_driver(self):
         return BlinkingNoopDriver(cloud=NoopCloud(clock=VirtualClock(), **LATENCIES))
+
+
+class Limits(Faults):
+    """Reaches the limits of a cloud by building, until it refuses."""
+
+    def __init__(self, driver):
+        self._driver = driver
+
+    def exhaust_quota(self):
+        self._fill('spacious')
+
+    def exhaust_capacity(self):
+        self._fill('cramped')
+
+    def _fill(self, zone):
+        with contextlib.suppress(QuotaExceeded, InsufficientCapacity):
+            while True:
+                self._driver.build(availability_zone=zone)
+
+
+class LimitedNoopConformance(FaultConformance, unittest.TestCase):
+    """The limits of the cloud itself, instead of scripted faults."""
+
+    build_arguments = MappingProxyType({'availability_zone': 'cramped'})
+
+    def make_driver(self):
+        limits = {'quota': 9, 'capacity': {'cramped': 5}, 'zones': ['cramped', 'spacious']}
+        return NoopDriver(cloud=NoopCloud(clock=VirtualClock(), **limits))
+
+    def make_faults(self, driver):
+        return Limits(driver)
 
 
 class ReportOfNoopTest(unittest.TestCase):

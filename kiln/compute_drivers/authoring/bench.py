@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import pkgutil
 import unittest
 from collections.abc import Collection, Mapping, Sequence
@@ -11,11 +12,28 @@ from typing import Any
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import DriverLoadError
-from kiln.models import BuildRequest, ImageFacts, Resource
+from kiln.models import BuildRequest, ImageFacts, Resource, State
 
 
 class CannotBeShown(unittest.SkipTest):
     """The driver or the vendor's fixture gives no means to show a behaviour."""
+
+
+class Refusal(enum.Enum):
+    """Reason for which a backend refuses a call, in words of its own."""
+
+    #: The request is wrong, whatever the state of the backend.
+    WRONG = 'wrong'
+    #: The request names something that does not exist, such as an image.
+    UNKNOWN = 'unknown'
+    #: The credentials are not known.
+    NO_LOGIN = 'no login'
+    #: The credentials are known, but do not allow the action.
+    FORBIDDEN = 'forbidden'
+    #: A name or port is in use, or the amphora is busy or in a wrong state.
+    CONFLICT = 'conflict'
+    #: An error of the backend itself, which does not promise that it did nothing.
+    BROKEN = 'broken'
 
 
 class Faults:
@@ -27,10 +45,17 @@ class Faults:
     #: Reasons with which the backend fails a build that it has accepted, in its own words, and
     #: the code of the build error that each stands for.
     fault_codes: Mapping[str, str] = MappingProxyType({})
+    #: States into which ``enter_state`` can bring an amphora, in the words of the backend, and
+    #: the state of the contract that each stands for. A word that no driver knows is UNKNOWN.
+    states: Mapping[str, State] = MappingProxyType({})
 
     def refuse(self, call: Call) -> None:
         """Have the next such call refused by a backend that is out of order."""
         raise CannotBeShown('refuse() is not among the faults that are offered')
+
+    def refuse_for(self, call: Call, reason: Refusal) -> int | None:
+        """Have the next such call refused for a reason; return the HTTP status, if it has one."""
+        raise CannotBeShown('refuse_for() is not among the faults that are offered')
 
     def lose_answer(self, call: Call) -> None:
         """Have the next such call take effect, and its answer be lost."""
@@ -64,6 +89,10 @@ class Faults:
         """Remove an instance behind the driver's back."""
         raise CannotBeShown('vanish() is not among the faults that are offered')
 
+    def enter_state(self, amphora_id: str, state: str) -> None:
+        """Bring an instance into one of ``states`` behind the driver's back."""
+        raise CannotBeShown('enter_state() is not among the faults that are offered')
+
 
 class Bench(Faults):
     """A vendor's own, made for each driver that is judged.
@@ -85,6 +114,10 @@ class Bench(Faults):
     #: refuse any other. A backend without a list of them takes any id.
     knows_ports: bool = False
     knows_networks: bool = False
+    #: True if the addresses of an amphora name the ports, and the networks, that its build
+    #: named. A backend can leave either out.
+    reports_ports: bool = False
+    reports_networks: bool = False
     #: True if the backend has one port for each network of an amphora.
     attaches_networks_once: bool = False
     #: Images that builds accept, as describe_image() must describe them. With two, an amphora

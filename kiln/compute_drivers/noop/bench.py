@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from kiln.compute_drivers.authoring.bench import Bench, CannotBeShown
+from kiln.compute_drivers.authoring.bench import Bench, CannotBeShown, Refusal
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Action, Fault
@@ -17,8 +17,10 @@ from kiln.compute_drivers.noop.simulation.groups import Groups
 from kiln.compute_drivers.noop.simulation.ports import Ports
 from kiln.compute_drivers.noop.simulation.state_machine import HARD_REBOOT
 from kiln.exceptions import InsufficientCapacity, QuotaExceeded
-from kiln.models import Ability, BuildRequest, ImageFacts, Resource
+from kiln.models import Ability, BuildRequest, ImageFacts, Resource, State
 
+#: How the simulated cloud refuses a call; its other errors are those of a right request.
+_REFUSALS = {Refusal.CONFLICT: Action.CONFLICT, Refusal.BROKEN: Action.TIMEOUT_BEFORE}
 #: Seconds for what takes the simulated cloud no time, on a busy machine.
 _MARGIN_S = 10.0
 #: Longer than any deadline.
@@ -34,6 +36,8 @@ class NoopBench(Bench):
     # The cloud accepts at once, and a kit on the real clock waits as long.
     short_s = 0.5
     logs_boots = True
+    reports_ports = reports_networks = True
+    states = MappingProxyType({one.value: one for one in (State.STOPPED, State.ERROR)})
     fault_codes = MappingProxyType(
         {
             'No valid host was found.': InsufficientCapacity.code,
@@ -117,6 +121,11 @@ class NoopBench(Bench):
     def refuse(self, call: Call) -> None:
         self._next(call, Action.REFUSE)
 
+    def refuse_for(self, call: Call, reason: Refusal) -> None:
+        if reason not in _REFUSALS:
+            raise CannotBeShown(f'the simulated cloud does not refuse a call as {reason.value}')
+        self._next(call, _REFUSALS[reason])
+
     def lose_answer(self, call: Call) -> None:
         self._next(call, Action.LOSE_ANSWER)
 
@@ -140,6 +149,10 @@ class NoopBench(Bench):
 
     def vanish(self, amphora_id: str) -> None:
         self._cloud.vanish(amphora_id)
+
+    def enter_state(self, amphora_id: str, state: str) -> None:
+        cloud = self._cloud
+        {State.STOPPED: cloud.stop, State.ERROR: cloud.crash}[State(state)](amphora_id)
 
     def _next(self, call: Call, action: Action, **facts: Any) -> None:
         self._cloud.faults.add(Fault(call=call.label, action=action, times=1, **facts))

@@ -19,6 +19,7 @@ from kiln.exceptions import (
     BuildConflict,
     BuildOutcomeUnknown,
     ConfigurationError,
+    DeleteFailed,
     InstanceStateConflict,
     InsufficientCapacity,
     QuotaExceeded,
@@ -192,7 +193,8 @@ class Fault:
                 why = self.text or 'a resource that it needs is in use'
                 return BuildConflict(f'{what}: {why}. Free it, or use another.', **facts)
             why = self.text or 'its state does not allow that'
-            return InstanceStateConflict(f'{what}: {why}. Bring it to rest first.', **facts)
+            kind = DeleteFailed if call is Call.DELETE else InstanceStateConflict
+            return kind(f'{what}: {why}. Bring it to rest first.', **facts)
         lost = f'{what}: {self.text or "the cloud gave no answer"}. It might have taken effect'
         if call is Call.BUILD:
             return BuildOutcomeUnknown(f'{lost}; build again with the same build key.', **facts)

@@ -12,9 +12,12 @@ A :class:`Bench` has the values to test a driver with, and its faults.
 returns a report.
 """
 
-from kiln.compute_drivers.authoring.bench import Bench, CannotBeShown, Faults
-from kiln.testing.conformance.behaviours.faults import FaultConformance
-from kiln.testing.conformance.suite import ComputeDriverConformance, run_conformance
+from kiln.compute_drivers.authoring.bench import Bench, CannotBeShown, Faults, Refusal
+from kiln.testing.conformance.suite import (
+    ComputeDriverConformance,
+    FaultConformance,
+    run_conformance,
+)
 from kiln.testing.report import BehaviourOutcome, BehaviourResult, ConformanceReport
 
 __all__ = [
@@ -26,5 +29,6 @@ __all__ = [
     'ConformanceReport',
     'FaultConformance',
     'Faults',
+    'Refusal',
     'run_conformance',
 ]

@@ -19,7 +19,7 @@ from kiln.testing.conformance.behaviours.building import Building
 from kiln.testing.conformance.behaviours.deleting import Deleting
 from kiln.testing.conformance.behaviours.errors import Errors
 from kiln.testing.conformance.behaviours.execution import Execution
-from kiln.testing.conformance.behaviours.faults import FaultConformance
+from kiln.testing.conformance.behaviours.faults import Failures
 from kiln.testing.conformance.behaviours.finding import Finding
 from kiln.testing.conformance.behaviours.groups import Groups
 from kiln.testing.conformance.behaviours.listing import Listing
@@ -30,6 +30,7 @@ from kiln.testing.conformance.behaviours.requests import Requests
 from kiln.testing.conformance.behaviours.sharing import Sharing, Strangers
 from kiln.testing.conformance.behaviours.states import States
 from kiln.testing.conformance.behaviours.threads import Threads
+from kiln.testing.conformance.behaviours.translation import Translation
 from kiln.testing.conformance.behaviours.values import Values
 from kiln.testing.conformance.behaviours.watching import Watching
 from kiln.testing.conformance.fixture import ConformanceFixture
@@ -66,6 +67,14 @@ class ComputeDriverConformance(
     An ability or an option that the driver lacks is not skipped: the suite
     checks that it is refused.
     """
+
+
+class FaultConformance(Failures, Translation):
+    """Judges a compute driver whose backend can be made to fail; mix it into a second TestCase."""
+
+
+#: All subjects, in the order of the kit.
+SUBJECTS = (*ComputeDriverConformance.__bases__, *FaultConformance.__bases__)
 
 
 def run_conformance(
@@ -156,4 +165,4 @@ def _of_wrong_form(
 
 def behaviours(select: Iterable[str] | None = None) -> Iterator[Behaviour]:
     """Yield each behaviour, or those selected, in the order of the kit."""
-    return selected((*ComputeDriverConformance.__bases__, FaultConformance), select)
+    return selected(SUBJECTS, select)

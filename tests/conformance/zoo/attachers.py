@@ -241,7 +241,10 @@ class Conflicting(NoopAnimal):
             raise self.conflict(exc) from exc
 
 
-@caught_by('test_a_conflict_with_what_is_being_built_is_retryable')
+@caught_by(
+    'test_a_conflict_with_what_is_being_built_is_retryable',
+    'test_an_action_repeated_while_it_is_under_way_ends_as_if_requested_once',
+)
 class GivesUpOnTheBusy(Conflicting):
     """Advises against a retry, although the instance is only busy."""
 

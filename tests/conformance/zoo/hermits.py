@@ -373,5 +373,6 @@ class ListsGroupsOfOthers(NoopAnimal):
 
     def _list_resources(self, owner):
         owners = self._owners if owner in self._owners else {owner}
-        found = [one for each in sorted(owners) for one in super()._list_resources(each)]
+        of = super()._list_resources
+        found = [one for each in sorted(owners) for one in of(each)]
         return [dataclasses.replace(one, owner=owner) for one in found]

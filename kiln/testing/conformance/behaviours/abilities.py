@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 from kiln.compute_drivers.authoring.bench import Bench
@@ -16,6 +17,8 @@ from kiln.testing.conformance.behaviours.values import plain
 from kiln.testing.conformance.fixture import ConformanceFixture
 from kiln.testing.conformance.samples import OF_INSTANCES, ask
 
+#: Names of options that are a secret themselves, not a file with one or the life of one.
+_SECRET = re.compile('(^|_)(password|passphrase|secret|token)$')
 #: Seconds by which two clocks can disagree about a short time.
 _ROUNDING_S = 0.01
 
@@ -84,6 +87,11 @@ class Abilities(
                 lacking,
                 f'UnsupportedOperation is what refusal() returns for {call.label}',
             )
+
+    def test_an_option_for_a_secret_is_marked_as_one(self) -> None:
+        for option in getattr(self.bench.driver, 'options', ()):
+            if _SECRET.search(option.name):
+                self.assertTrue(option.secret, f'option {option.name} has secret=True')
 
     def test_the_driver_opens_with_its_bench(self) -> None:
         self.assertIsInstance(self.driver, AmphoraComputeDriver)

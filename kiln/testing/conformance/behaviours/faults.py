@@ -7,13 +7,11 @@ import threading
 from collections.abc import Callable
 
 from kiln.clock import Deadline, deadline_scope
-from kiln.compute_drivers.authoring.bench import CannotBeShown, Faults, offers_faults
-from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ComputeHooks
 from kiln.exceptions import (
     Advice,
-    AmphoraBuildError,
     AmphoraComputeError,
     BuildOutcomeUnknown,
     ComputeServiceError,
@@ -28,8 +26,8 @@ from kiln.exceptions import (
 from kiln.models import Ability, Amphora, State
 from kiln.testing.conformance.behaviours.planted import SECRET, reveals, words_of
 from kiln.testing.conformance.behaviours.ports import Attaching
+from kiln.testing.conformance.failing import DEFECT, NO_ANSWER, FaultFixture
 from kiln.testing.conformance.fixture import needs, takes
-from kiln.testing.conformance.guarded import GuardedFixture
 from kiln.testing.conformance.wording import in_words
 from kiln.wrappers.base import DriverWrapper
 
@@ -40,31 +38,14 @@ _CODES_OF_REASONS = (InsufficientCapacity.code, QuotaExceeded.code)
 _LATE_STEP_S, _REAL_STEP_S = 0.25, 0.1
 #: Errors for the silence of a backend, of a driver and of a guard around it.
 _SILENCE = (ComputeServiceError, OperationTimeout, DeleteTimeout)
-#: What the base class writes into an error that the driver did not translate.
-_DEFECT = 'This is a defect of the driver'
 
 
-class FaultConformance(
-    GuardedFixture,
+class Failures(
+    FaultFixture,
     Attaching,
     contract=(ComputeHooks._build, ComputeHooks._find_build, AmphoraComputeError),
 ):
-    """Faults.
-
-    A vendor whose backend can be made to fail mixes it into a second test case.
-    A guard around a driver can absorb a fault, so each behaviour accepts a
-    success, and then checks that the effect took place.
-    """
-
-    def make_faults(self, driver: AmphoraComputeDriver) -> Faults:
-        """Return the faults of the backend; by default the driver's bench."""
-        return self.bench
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.faults = self.make_faults(self.driver)
-        if not offers_faults(self.faults):
-            raise CannotBeShown('the bench offers no faults')
+    """Faults."""
 
     def test_a_build_whose_answer_was_lost_says_so_and_names_its_key(self) -> None:
         key = self.new_key()
@@ -131,6 +112,16 @@ class FaultConformance(
         self.error_in(lambda: self.driver.delete(amphora_id))
         self.assertIsNone(self.error_in(lambda: self.driver.delete(amphora_id)))
         self.gone(amphora_id)
+
+    def test_a_delete_whose_answer_was_lost_says_so(self) -> None:
+        amphora_id = self.build_active()
+        self.faults.lose_answer(Call.DELETE)
+        if error := self.error_in(lambda: self.driver.delete(amphora_id)):
+            self.assertIsInstance(error, NO_ANSWER)
+            self.assertIs(error.outcome, Outcome.UNKNOWN, 'outcome of the error')
+            self.assertEqual(error.amphora_id, amphora_id, 'amphora_id of the error')
+        else:
+            self.gone(amphora_id)
 
     def test_a_rate_limit_says_when_to_retry(self) -> None:
         self.faults.limit_rate(Call.BUILD, _RETRY_AFTER_S)
@@ -237,7 +228,7 @@ class FaultConformance(
         try:
             listed = [amphora.id for amphora in self.driver.list_amphorae()]
         except AmphoraComputeError as exc:
-            self.assertNotIn(_DEFECT, str(exc), 'the driver translates the error')
+            self.assertNotIn(DEFECT, str(exc), 'the driver translates the error')
             return
         self.assertIn(amphora_id, listed)
 
@@ -248,7 +239,7 @@ class FaultConformance(
         try:
             found: Amphora | None = self.driver.find_build(key)
         except AmphoraComputeError as exc:
-            self.assertNotIn(_DEFECT, str(exc), 'the driver translates the error')
+            self.assertNotIn(DEFECT, str(exc), 'the driver translates the error')
             return
         self.assertIsNotNone(
             found, 'find_build() raises an error, as the backend could not be read'
@@ -291,27 +282,19 @@ class FaultConformance(
             self.assertIsInstance(error, ComputeServiceError)
 
     def test_the_error_of_each_failed_build_names_its_key_and_what_is_left(self) -> None:
-        faults: tuple[tuple[Callable[[], None], Outcome], ...] = (
-            (lambda: self.faults.refuse(Call.BUILD), Outcome.NOT_APPLIED),
-            (self.faults.exhaust_quota, Outcome.NOT_APPLIED),
-            (self.faults.exhaust_capacity, Outcome.NOT_APPLIED),
-            (lambda: self.faults.lose_answer(Call.BUILD), Outcome.UNKNOWN),
+        faults: tuple[tuple[Outcome, Callable[[], None]], ...] = (
+            (Outcome.NOT_APPLIED, lambda: self.faults.refuse(Call.BUILD)),
+            (Outcome.NOT_APPLIED, self.faults.exhaust_quota),
+            (Outcome.NOT_APPLIED, self.faults.exhaust_capacity),
+            (Outcome.UNKNOWN, lambda: self.faults.lose_answer(Call.BUILD)),
             # The last, as a guard refuses the next builds by itself.
-            (lambda: self.faults.limit_rate(Call.BUILD, _RETRY_AFTER_S), Outcome.NOT_APPLIED),
+            (Outcome.NOT_APPLIED, lambda: self.faults.limit_rate(Call.BUILD, _RETRY_AFTER_S)),
         )
-        unshown = []
-        for fault, outcome in faults:
+        for outcome, _ in self.offered(faults):
             key = f'{self.new_key()}-Key'
-            try:
-                fault()
-            except CannotBeShown as exc:
-                unshown.append(exc)
-                continue
             if error := self.build_error(key):
                 self.assertEqual(error.build_key, key, f'build_key of {type(error).__name__}')
                 self.assertIs(error.outcome, outcome, f'outcome of {type(error).__name__}')
-        if len(unshown) == len(faults):
-            raise unshown[0]
 
     def test_the_error_of_a_failing_call_names_its_instance(self) -> None:
         amphora_id = self.build_active()
@@ -331,21 +314,6 @@ class FaultConformance(
             given = self.taken(user_data=SECRET, config_drive_files={'/etc/key.pem': SECRET})
             if error := self.build_error(self.new_key(), **given):
                 self.assertFalse(reveals(words_of(error)), 'no content of a request is revealed')
-
-    def refuse(self, call: Call) -> None:
-        """Have the next such call refused, or skip if the bench does not know the call."""
-        try:
-            self.faults.refuse(call)
-        except LookupError as exc:
-            # Benches that were written before the kit asked for this call.
-            raise CannotBeShown(f'the bench cannot have {call.label} refused') from exc
-
-    def silence(self, call: Call) -> None:
-        """Have the next such call get no answer, or skip if the bench does not know the call."""
-        try:
-            self.faults.fall_silent(call)
-        except (AttributeError, LookupError) as exc:
-            raise CannotBeShown(f'the bench cannot leave {call.label} without an answer') from exc
 
     def ends_by_its_deadline(
         self, call: Call, act: Callable[[], object]
@@ -373,36 +341,3 @@ class FaultConformance(
                 f'it had not ended {self.soon_s:g} s later',
             )
         return errors[0]
-
-    def error_in(self, call: Callable[[], object]) -> AmphoraComputeError | None:
-        """Make a call, and return its error, or None if it succeeded."""
-        try:
-            call()
-        except AmphoraComputeError as exc:
-            self.assertNotIn(_DEFECT, str(exc), 'the driver translates the error')
-            return exc
-        return None
-
-    def build_error(self, key: str, **given: object) -> AmphoraComputeError | None:
-        """Build, and return the error, or None if the build verifiably succeeded."""
-        try:
-            amphora_id = self.build(build_key=key, **given)
-        except AmphoraComputeError as exc:
-            self.assertNotIn(_DEFECT, str(exc), 'the driver translates the error')
-            return exc
-        self.assert_exists(amphora_id)
-        return None
-
-    def failed(self, reason: str = 'the kit failed it', **given: object) -> str:
-        """Build an instance that ends in error for a reason, and return its id."""
-        self.faults.fail_build(reason)
-        try:
-            amphora_id = self.build(**given)
-        except AmphoraBuildError as exc:
-            raise CannotBeShown('this backend fails a build at once') from exc
-        self.settle(amphora_id, State.ERROR)
-        return amphora_id
-
-    def with_key(self, key: str) -> list[str]:
-        """Return the ids of all instances that were built with a key."""
-        return [one.id for one in self.driver.list_amphorae() if one.build_key == key]

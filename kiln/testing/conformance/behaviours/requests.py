@@ -241,8 +241,9 @@ class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
         """Fail unless an instance has ports, and no other instance can have them."""
         found: Amphora = self.driver.get_amphora(amphora_id=amphora_id)
         has = {one.port_id for one in found.addresses}
-        # A backend can leave the ports of addresses out.
         self.assertTrue(found.addresses, 'the amphora has an address')
+        if self.bench.reports_ports:
+            self.assertLessEqual(set(ports), has, 'the ports of the addresses (reports_ports)')
         self.assertIn(has & {*ports, None}, ({None}, set(ports)), 'the ports of the addresses')
         if Ability.ATTACH_PORT in self.driver.abilities:
             for port_id in ports:
@@ -257,6 +258,9 @@ class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
         """Fail unless an instance has a port on a network."""
         found = self.driver.get_amphora(amphora_id=amphora_id).addresses
         self.assertTrue(found, 'the amphora has an address')
+        if self.bench.reports_networks:
+            networks = {one.network_id for one in found}
+            self.assertIn(network_id, networks, 'the networks of the addresses (reports_networks)')
         if Ability.DETACH_NETWORK not in self.driver.abilities:
             self.assertIn(network_id, {one.network_id or network_id for one in found})
             return

@@ -12,7 +12,8 @@ from kiln.cli.driver.scaffold.skeletons import new_compute_driver
 from kiln.compute.loading import contract_violations
 from kiln.exceptions import InvalidRequest
 from kiln.models import AmphoraType
-from kiln.testing.conformance import BehaviourOutcome, ComputeDriverConformance, FaultConformance
+from kiln.testing.conformance import BehaviourOutcome
+from kiln.testing.conformance.suite import behaviours
 from kiln.testing.runner import show
 from tests.unit.cli.driver.generated_package import importable, module_at
 
@@ -159,12 +160,7 @@ class GeneratedPackageTest(unittest.TestCase):
 
     def test_its_driver_passes_the_whole_kit(self):
         cases = self.cases_of('test_conformance')
-        kit = {
-            name
-            for suite in (*ComputeDriverConformance.__bases__, FaultConformance)
-            for name in vars(suite)
-            if name.startswith('test_')
-        }
+        kit = {name for _, _, name in behaviours()}
         self.assertEqual(kit, {case._testMethodName for case in cases})
         # Its stand-in can play every fault, so nothing is left that cannot be shown.
         self.assertEqual({BehaviourOutcome.PASSED}, set(self.outcomes(cases)))

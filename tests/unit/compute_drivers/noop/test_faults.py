@@ -15,6 +15,7 @@ from kiln.exceptions import (
     BuildConflict,
     BuildOutcomeUnknown,
     ConfigurationError,
+    DeleteFailed,
     InstanceNotFoundError,
     InstanceStateConflict,
     InsufficientCapacity,
@@ -212,12 +213,16 @@ class PreventedTest(FaultCase):
                 self.driver.build()
             self.assertEqual(caught.exception.retry_after, pause_s)
 
-    def test_a_conflict_of_an_action_is_a_state_conflict(self):
+    def test_a_conflict_of_an_action_is_a_state_conflict_and_that_of_a_delete_a_refusal(self):
         amphora_id = self.driver.build()
-        self.script('delete:conflict')
-        with self.assertRaises(InstanceStateConflict) as caught:
-            self.driver.delete(amphora_id)
-        self.assertEqual(caught.exception.amphora_id, amphora_id)
+        self.script('*:conflict')
+        for act, error in (
+            (self.driver.suspend, InstanceStateConflict),
+            (self.driver.delete, DeleteFailed),
+        ):
+            with self.assertRaises(error) as caught:
+                act(amphora_id)
+            self.assertEqual(caught.exception.amphora_id, amphora_id)
 
     def test_build_faults_meant_for_all_calls_leave_the_others_alone(self):
         self.script('*:quota')
