@@ -9,12 +9,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from kiln.clock import SYSTEM_CLOCK
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.values import Context
-from kiln.clusters.models import Cluster, OperationState
+from kiln.clusters.models import Cluster, Node, OperationState
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clusters import samples
+from kiln.testing.clusters.road.machines import Machine
+from kiln.testing.clusters.road.network import Network
 from kiln.testing.clusters.simulation.course import Course, Ending
 from kiln.testing.clusters.simulation.operations import Row
 from kiln.testing.clusters.simulation.site import Site
@@ -33,6 +36,17 @@ class ClusterFixture(Behaviours):
     machine: MachineSpec = MachineSpec()
     #: The role of the nodes, where the driver needs another than the default.
     role: str = 'worker'
+    #: The nodes of each role in a cluster with several groups. A driver can need others, such
+    #: as exactly one node of a role.
+    groups: Mapping[str, int] = samples.COUNTS
+    #: What a machine of the driver answers once it is a ready node; None if the kit can tell
+    #: by its rule. The kit then shows that a node is not ready before.
+    ready_machine: Machine | None = None
+    #: What machines answer while the node to drain still serves, and once it does not.
+    serving_machine: Machine | None = None
+    drained_machine: Machine | None = None
+    #: By role: the nodes that must stay ready while others go, in a cluster of ``groups``.
+    least: Mapping[str, int] = MappingProxyType({})
     #: What differs after an upgrade.
     other: MachineSpec = MachineSpec(image='kit-2')
     soon_rule = 'poll once, never wait.'
@@ -50,6 +64,9 @@ class ClusterFixture(Behaviours):
                 f'{type(self).__name__} must set driver to the driver that it judges.'
             )
         self.driver_class = find_driver(self.driver)
+        self.network = Network()
+        # What a driver waits for in the kit takes virtual time.
+        self.clocks = (SYSTEM_CLOCK, self.network.clock)
 
     # ---- subjects of calls -------------------------------------------------------
 
@@ -74,6 +91,16 @@ class ClusterFixture(Behaviours):
         """Return the arguments that every method takes: context and cluster."""
         given: Context = samples.context(*(samples.node('kit-1', i) for i in (1, 2, 3)))
         return {'context': given, 'cluster': self.a_cluster(opened)}
+
+    def a_whole(self, opened: ClusterDriver, **parameters: Any) -> Cluster:
+        """Return a cluster with a group for each role."""
+        return samples.with_roles(self.a_cluster(opened, **parameters), self.groups)
+
+    def of_whole(self, cluster: Cluster, *nodes: Node) -> dict[str, Any]:
+        """Return the context and the cluster of a call; by default all nodes are ready."""
+        there = nodes or samples.nodes_of(cluster)
+        context = samples.context(*there, console=self.network.console)
+        return {'context': context, 'cluster': cluster}
 
     # ---- where clusters are built ------------------------------------------------
 

@@ -10,14 +10,38 @@ from kiln.clusters.models import OperationKind
 from kiln.testing.clusters.behaviours.answers import Answers
 from kiln.testing.clusters.behaviours.crashes import CrashConformance
 from kiln.testing.clusters.behaviours.declaration import Declaration
+from kiln.testing.clusters.behaviours.choice import Choice
+from kiln.testing.clusters.behaviours.disclosure import Disclosure
+from kiln.testing.clusters.behaviours.each_node import EachNode
 from kiln.testing.clusters.behaviours.life import Life
+from kiln.testing.clusters.behaviours.repeats import Repeats
+from kiln.testing.clusters.behaviours.same_answer import SameAnswer
+from kiln.testing.clusters.behaviours.truth import Truth
+from kiln.testing.clusters.behaviours.user_way import UserWay
+from kiln.testing.clusters.behaviours.verb_runs import VerbRuns
+from kiln.testing.clusters.behaviours.versions import Versions
+from kiln.testing.clusters.behaviours.waiting import Waiting
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.subjects import find_driver
 from kiln.testing.report import ConformanceReport
 from kiln.testing.runner import Behaviour, Progress, run, selected
 
 
-class ClusterDriverConformance(Declaration, Answers, Life):
+class ClusterDriverConformance(
+    Declaration,
+    Answers,
+    SameAnswer,
+    EachNode,
+    UserWay,
+    Choice,
+    Waiting,
+    Repeats,
+    Truth,
+    Disclosure,
+    VerbRuns,
+    Versions,
+    Life,
+):
     """Every promise of a cluster driver; without the crash tests."""
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import io
 import json
 import logging
-import os
 import pickle
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -37,12 +35,9 @@ from kiln.compute_drivers import validation
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.exceptions import KilnError
 from kiln.testing.clusters import samples
-from kiln.testing.clusters.fingerprint import fingerprint
 from kiln.testing.clusters.fixture import ClusterFixture
+from kiln.testing.clusters.road.machines import SILENT
 
-_PROGRAM = 'from kiln.testing.clusters.fingerprint import main; main()'
-#: Starting another process can be slow on a busy machine.
-_LONGEST_S = 600
 _NODE = samples.node('kit-1')
 _CREATED = PlannedChange(
     kind=OperationKind.CREATE,
@@ -61,29 +56,6 @@ class Answers(ClusterFixture):
         self.assertIsInstance(first, Bootstrap)
         self.assertEqual(first, self.bootstrap(opened))
         self.assertEqual(first, self.bootstrap(self.nodes_driver()))
-
-    def test_bootstrap_is_the_same_in_another_process(self) -> None:
-        opened = self.nodes_driver()
-        cluster = self.a_cluster(opened)
-        # An order that depends on hashing differs under this seed.
-        environment = {
-            **os.environ, 'PYTHONHASHSEED': '4711',
-            'PYTHONPATH': os.pathsep.join(filter(None, sys.path)),
-        }  # fmt: skip
-        done = subprocess.run(  # noqa: S603  # this interpreter
-            [sys.executable, '-c', _PROGRAM, self.driver], env=environment, timeout=_LONGEST_S,
-            capture_output=True, input=pickle.dumps(cluster), check=False,
-        )  # fmt: skip
-        self.assertEqual(0, done.returncode, done.stderr.decode())
-        self.assertEqual(fingerprint(opened, cluster), done.stdout.decode().strip())
-
-    def test_a_node_that_joins_has_a_token_of_its_own_for_each_attempt(self) -> None:
-        opened = self.nodes_driver()
-        if not opened.template_definition.joins:
-            return
-        attempts = (_NODE, dataclasses.replace(_NODE, attempt=2))
-        tokens = {self.bootstrap(opened, one).join_token for one in attempts}
-        self.assertEqual({join_token(samples.context(), one) for one in attempts}, tokens)
 
     def test_what_a_node_is_given_fits_the_limits_of_backends(self) -> None:
         given = self.bootstrap(self.nodes_driver())
@@ -141,16 +113,20 @@ class Answers(ClusterFixture):
 
     def _look(self, kind: type, look: Callable[[Node], object]) -> None:
         for one in (_NODE, dataclasses.replace(_NODE, address=None)):
-            with self.soon('The poll'), deadline_scope(Deadline.after(self.look_s)):
+            with self.network.playing(SILENT), self.soon('The poll'), self._limited():
                 try:
                     found = look(one)
                 except KilnError:
                     continue  # counts as not ready or not drained
             self.assertIsInstance(found, kind)
 
+    def _limited(self) -> contextlib.AbstractContextManager[None]:
+        """Set the deadline of a poll, by the time that passes while a driver waits."""
+        return deadline_scope(Deadline.after(self.look_s, self.network.clock))
+
     def test_tending_ends_by_its_deadline_and_reports_trouble_as_an_error(self) -> None:
         opened = self.nodes_driver()
-        with self.soon('Tending'), deadline_scope(Deadline.after(self.look_s)):
+        with self.network.playing(SILENT), self.soon('Tending'), self._limited():
             try:
                 opened.tend(**self.asked(opened))
             except ClusterDriverError as exc:
@@ -210,7 +186,7 @@ class Answers(ClusterFixture):
             asked.append(('compute_driver_for', {'cluster': of['cluster'], 'nodegroup': group}))
         for name, arguments in asked:
             call = functools.partial(getattr(opened, name), **arguments)
-            with deadline_scope(Deadline.after(self.look_s)):
+            with self.network.playing(SILENT), self._limited():
                 try:
                     call_driver(opened.name, name, call)
                 except ClusterDriverDefect as exc:
@@ -230,7 +206,7 @@ class Answers(ClusterFixture):
         for cap in (Cap.ROTATE_CREDENTIAL, Cap.ROTATE_CA_CERTIFICATE):
             if cap not in opened.capabilities:
                 continue
-            with self.soon('The rotation'), deadline_scope(Deadline.after(self.look_s)):
+            with self.network.playing(SILENT), self.soon('The rotation'), self._limited():
                 try:
                     report = getattr(opened, cap.value)(**self.asked(opened))
                 except KilnError:
@@ -247,7 +223,7 @@ class Answers(ClusterFixture):
         opened = self.driver_class.open()
         of = self.asked(opened)
         nodes = of['context'].nodes
-        with self.soon('The order of nodes'), deadline_scope(Deadline.after(self.look_s)):
+        with self.network.playing(SILENT), self.soon('The order of nodes'), self._limited():
             order = list(ask(opened.get_scale_manager(**of), nodes))
         self.assertEqual(len(order), len({node.id for node in order}), 'a node is named twice')
         self.assertLessEqual({node.id for node in order}, {node.id for node in nodes})

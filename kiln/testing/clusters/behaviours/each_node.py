@@ -1,0 +1,91 @@
+"""Behaviours of bootstrap data: what a node is given is its own."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+
+from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.values import Bootstrap, join_token
+from kiln.clusters.models import Cluster, Node
+from kiln.compute_drivers.authoring.bench import CannotBeShown
+from kiln.testing.clusters import samples
+from kiln.testing.clusters.fingerprint import fingerprints
+from kiln.testing.clusters.behaviours.same_answer import BootstrapFixture
+
+_ATTEMPTS = (1, 2)
+
+
+class EachNode(BootstrapFixture):
+    """Each node its own."""
+
+    def test_what_a_node_is_given_does_not_depend_on_nodes_before_it(self) -> None:
+        opened = self.nodes_driver()
+        first = self.a_whole(opened)
+        clusters = [first, dataclasses.replace(first, id='kit-2', name='kit-2')]
+        if fingerprints(opened, clusters) != fingerprints(self.nodes_driver(), clusters):
+            raise CannotBeShown('what a node is given differs in each call')
+        forwards = self.elsewhere(clusters)
+        backwards = self.elsewhere(clusters, 'order')
+        differs = [name for name, one in forwards.items() if one != backwards[name]]
+        self.assertEqual(
+            [], differs, 'These nodes are given something else if others are asked about before.'
+        )
+
+    def test_a_join_token_is_bound_to_its_node_and_attempt(self) -> None:
+        opened = self.nodes_driver()
+        cluster = self.a_whole(opened)
+        attempts = [
+            dataclasses.replace(node, attempt=attempt)
+            for node in samples.nodes_of(cluster) for attempt in _ATTEMPTS
+        ]  # fmt: skip
+        context = self.of_whole(cluster)['context']
+        tokens = {_named(one): join_token(context, one) for one in attempts}
+        joins = opened.template_definition.joins
+        reported = {}
+        for one in attempts:
+            given = self._given(opened, cluster, one)
+            text = _text(given)
+            found = [name for name, token in tokens.items() if token.encode() in text]
+            self.assertLessEqual(
+                set(found), {_named(one)}, f'{_named(one)} is given the token of another'
+            )
+            if joins:
+                self.assertEqual(tokens[_named(one)], given.join_token, _named(one))
+            if found or given.join_token is not None:
+                reported[_named(one)] = given.join_token or tokens[_named(one)]
+        self.assertEqual(
+            len(reported), len(set(reported.values())), 'Two attempts have the same token.'
+        )
+        halves = {name for name in reported if name.partition(',')[0] + _OTHER not in reported}
+        if len(reported) != len(tokens):
+            # A role can need no token, but each attempt of a node is like the first.
+            self.assertEqual(set(), halves, 'A later attempt has no token of its own.')
+
+    def test_no_node_is_given_the_key_of_the_cluster(self) -> None:
+        opened = self.nodes_driver()
+        cluster = self.a_whole(opened)
+        key = samples.JOIN_KEY
+        forms = {key, key.hex().encode(), base64.b64encode(key)}
+        for node in samples.nodes_of(cluster):
+            text = _text(self._given(opened, cluster, node))
+            self.assertFalse(
+                any(one in text for one in forms),
+                f'{node.name} is given the key from which the tokens of all nodes are derived.',
+            )
+
+    def _given(self, opened: NodeClusterDriver, cluster: Cluster, node: Node) -> Bootstrap:
+        return opened.bootstrap(**self.of_whole(cluster), node=node)
+
+
+_OTHER = f', attempt {_ATTEMPTS[-1]}'
+
+
+def _named(node: Node) -> str:
+    return f'{node.name}, attempt {node.attempt}'
+
+
+def _text(given: Bootstrap) -> bytes:
+    """Return all that a node is given, as bytes."""
+    files = b'\n'.join(file.content for file in given.files)
+    return b'\n'.join([given.user_data or b'', files, (given.join_token or '').encode()])

@@ -1,0 +1,126 @@
+"""Behaviours of bootstrap data: the same for an attempt, wherever and whenever it is asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.values import Bootstrap
+from kiln.clusters.models import Cluster, Node, NodeState
+from kiln.testing.clusters import samples
+from kiln.testing.clusters.fingerprint import absolute, fingerprints
+from kiln.testing.clusters.fixture import ClusterFixture
+
+_PROGRAM = 'from kiln.testing.clusters.fingerprint import main; main()'
+#: Starting another process can be slow on a busy machine.
+_LONGEST_S = 600
+#: What is different in another process, and what the failure calls it.
+_DIFFERENT = {
+    'environment': 'environment',
+    'directory': 'working directory',
+    'host': 'host name',
+    'time': 'time of day',
+}
+_KEPT = ('PYTHON', 'LD_', 'DYLD_', 'PATH', 'VIRTUAL_ENV', 'COVERAGE')
+
+
+class BootstrapFixture(ClusterFixture):
+    """Bootstrap data of nodes, in this process and in others."""
+
+    def elsewhere(self, clusters: Sequence[Cluster], *different: str) -> Mapping[str, str]:
+        """Return the fingerprints that another process finds."""
+        # An order that depends on hashing differs under this seed.
+        environment = {**os.environ, 'PYTHONHASHSEED': '4711'}
+        if 'environment' in different:
+            kept = {name: text for name, text in environment.items() if name.startswith(_KEPT)}
+            home = str(self.new_folder())
+            environment = {
+                **kept, 'HOME': home, 'TMPDIR': home, 'USER': 'kit', 'LOGNAME': 'kit',
+                'TZ': 'Pacific/Kiritimati', 'LANG': 'C', 'LC_ALL': 'C',
+            }  # fmt: skip
+        environment['PYTHONPATH'] = os.pathsep.join(map(os.path.abspath, sys.path))
+        done = subprocess.run(  # noqa: S603  # this interpreter
+            [sys.executable, '-c', _PROGRAM, absolute(self.driver), *different], env=environment,
+            cwd=self.new_folder() if 'directory' in different else None, timeout=_LONGEST_S,
+            capture_output=True, input=pickle.dumps(clusters), check=False,
+        )  # fmt: skip
+        self.assertEqual(0, done.returncode, done.stderr.decode())
+        # What the driver prints comes first.
+        found: Mapping[str, str] = json.loads(done.stdout.decode().splitlines()[-1])
+        return found
+
+
+class SameAnswer(BootstrapFixture):
+    """Same answer."""
+
+    def test_bootstrap_is_the_same_in_another_process(self) -> None:
+        opened = self.nodes_driver()
+        clusters = [self.a_whole(opened)]
+        here = fingerprints(opened, clusters)
+        if here != self.elsewhere(clusters, *_DIFFERENT):
+            alone = [
+                words for one, words in _DIFFERENT.items()
+                if here != self.elsewhere(clusters, one)
+            ]  # fmt: skip
+            where = 'in each process' if len(alone) == len(_DIFFERENT) else f'with the {alone}'
+            self.fail(
+                f'What a node is given differs {where}: after a crash kiln asks again, '
+                f'elsewhere, and repeats the build with the answer.'
+            )
+
+    def test_bootstrap_of_an_attempt_stays_the_same_when_the_cluster_changes(self) -> None:
+        opened = self.nodes_driver()
+        cluster = self.a_whole(opened)
+        nodes = samples.nodes_of(cluster)
+        for node in nodes:
+            before = self._given(opened, cluster, nodes, node)
+            for change, later, others in _changes(cluster, nodes, node):
+                after = self._given(opened, later, others, node)
+                self.assertEqual(before, after, f'{node.name} is given something else {change}')
+
+    def _given(
+        self, opened: NodeClusterDriver, cluster: Cluster, nodes: Sequence[Node], node: Node
+    ) -> Bootstrap:
+        return opened.bootstrap(**self.of_whole(cluster, *nodes), node=node)
+
+
+def _changes(
+    cluster: Cluster, nodes: Sequence[Node], node: Node
+) -> Iterator[tuple[str, Cluster, Sequence[Node]]]:
+    """Yield what can happen to a cluster while one of its nodes is built.
+
+    The oldest node stays as it is: others can need its address.
+    """
+    later = dataclasses.replace(cluster, generation=7, updated_at=9.0, outputs={'kit': 'kit'})
+    yield 'once the cluster has another generation', later, nodes
+    groups = tuple(
+        dataclasses.replace(one, shape=dataclasses.replace(one.shape, count=one.shape.count + 2))
+        for one in cluster.spec.groups
+    )
+    spec = dataclasses.replace(cluster.spec, groups=groups)
+    yield 'once its groups have other counts', dataclasses.replace(cluster, spec=spec), nodes
+    young = samples.node(cluster.id, len(nodes) + 1)
+    yield 'once the cluster has another node', cluster, [*nodes, young]
+    yield 'if its nodes are in another order', cluster, [*reversed(nodes)]
+    oldest = nodes[0]
+    left = [one for one in nodes if one.id in (oldest.id, node.id)]
+    yield 'once younger nodes are gone', cluster, left
+    changed: dict[str, Any] = {'state': NodeState.UNHEALTHY, 'doomed': 'asked for', 'since': 99.0}
+    others = [
+        one if one.id in (oldest.id, node.id) else dataclasses.replace(one, **changed)
+        for one in nodes
+    ]
+    yield 'once other nodes are unhealthy', cluster, others
+    begun: dict[str, Any] = {'state': NodeState.BUILDING, 'compute_id': None, 'address': None}
+    building = [
+        dataclasses.replace(one, **begun) if one.id == node.id != oldest.id else one
+        for one in nodes
+    ]
+    yield 'while its own machine has no address', cluster, building
