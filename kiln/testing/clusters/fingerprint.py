@@ -11,8 +11,10 @@ import pickle
 import platform
 import socket
 import sys
+import tempfile
 import time
-from collections.abc import Iterable, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from kiln.testing.clusters.subjects import find_driver
 #: Another date, another hour, another minute.
 _LATER_S = 40 * 86_400 + 7 * 3600 + 13 * 60 + 11
 OTHER_HOST = 'kit-elsewhere'
+#: Variables that Python itself needs.
+_KEPT = ('PYTHON', 'LD_', 'DYLD_', 'VIRTUAL_ENV', 'COVERAGE')
 
 
 def fingerprint(given: Bootstrap) -> str:
@@ -57,24 +61,67 @@ def key_of(cluster: Cluster) -> bytes:
 def main() -> None:
     """Print the fingerprints of a driver for clusters, which are pickled on stdin.
 
-    The arguments are the driver and what is different here: ``host``, ``time``, ``order``.
+    The arguments are the driver, and groups of what is to be different: a line of JSON has
+    the fingerprints for each group.
     """
-    reference, *different = sys.argv[1:]
+    reference, groups = sys.argv[1], json.loads(sys.argv[2])
     clusters = pickle.load(sys.stdin.buffer)  # noqa: S301  # from the kit itself
-    if 'host' in different:
-        _on_another_host()
-    if 'time' in different:
-        _at_another_time()
+    found = [_in_child(functools.partial(_found, reference, clusters, one)) for one in groups]
+    sys.stdout.write('\n' + json.dumps(found))
+
+
+def _found(reference: str, clusters: Sequence[Cluster], different: list[str]) -> Mapping[str, str]:
+    for name in different:
+        _CHANGES[name]()
+    # Imported from here on, so its modules see what is different, too.
     driver = find_driver(reference).open()
     assert isinstance(driver, NodeClusterDriver)
-    found = fingerprints(driver, clusters, backwards='order' in different)
-    sys.stdout.write(json.dumps(found))
+    return fingerprints(driver, clusters, backwards='order' in different)
+
+
+def _in_child(function: Callable[[], Mapping[str, str]]) -> Mapping[str, str]:
+    """Return what a function returns in a process of its own, forked from this one."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            with os.fdopen(writing, 'w') as file:
+                json.dump(function(), file)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        text = file.read()
+    if os.waitpid(pid, 0)[1]:
+        sys.exit(1)
+    found: Mapping[str, str] = json.loads(text)
+    return found
 
 
 def absolute(reference: str) -> str:
     """Return a reference that means the same driver in every working directory."""
     path = Path(reference)
     return str(path.absolute()) if path.is_dir() else reference
+
+
+def _in_another_environment() -> None:
+    for name in os.environ.keys() - {'PATH', 'TMPDIR'}:
+        if not name.startswith(_KEPT):
+            del os.environ[name]
+    os.environ |= {
+        'HOME': tempfile.gettempdir(), 'USER': 'kit', 'LOGNAME': 'kit',
+        'TZ': 'Pacific/Kiritimati', 'LANG': 'C', 'LC_ALL': 'C',
+    }  # fmt: skip
+    time.tzset()
+
+
+def _in_another_directory() -> None:
+    os.chdir(tempfile.gettempdir())
 
 
 def _on_another_host() -> None:
@@ -123,3 +170,13 @@ class _LaterDate(datetime.date):
     @classmethod
     def today(cls) -> Any:
         return cls.fromtimestamp(time.time())
+
+
+_CHANGES: Mapping[str, Callable[[], None]] = {
+    'environment': _in_another_environment,
+    'working directory': _in_another_directory,
+    'host name': _on_another_host,
+    'time of day': _at_another_time,
+    # Of the nodes; see fingerprints.
+    'order': lambda: None,
+}

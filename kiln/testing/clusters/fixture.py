@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,8 @@ from kiln.testing.clusters.simulation.site import Site
 from kiln.testing.clusters.subjects import find_driver
 from kiln.testing.runner import Behaviours
 
+_IN_MEMORY = '/dev/shm'  # noqa: S108  # for folders with names of their own
+
 
 class ClusterFixture(Behaviours):
     """The attributes of the kit that an author sets: the driver, and options."""
@@ -36,8 +39,8 @@ class ClusterFixture(Behaviours):
     machine: MachineSpec = MachineSpec()
     #: The role of the nodes, where the driver needs another than the default.
     role: str = 'worker'
-    #: The nodes of each role in a cluster with several groups. A driver can need others, such
-    #: as exactly one node of a role.
+    #: The nodes of each role in clusters of several groups. If an author sets them, because the
+    #: driver needs others, every cluster of the kit has them; the last group grows and shrinks.
     groups: Mapping[str, int] = samples.COUNTS
     #: What a machine of the driver answers once it is a ready node; None if the kit can tell
     #: by its rule. The kit then shows that a node is not ready before.
@@ -68,6 +71,11 @@ class ClusterFixture(Behaviours):
         # What a driver waits for in the kit takes virtual time.
         self.clocks = (SYSTEM_CLOCK, self.network.clock)
 
+    @property
+    def _own_groups(self) -> bool:
+        """True if an author has set groups: then no cluster of the kit goes without them."""
+        return self.groups is not samples.COUNTS
+
     # ---- subjects of calls -------------------------------------------------------
 
     def nodes_driver(self) -> NodeClusterDriver:
@@ -85,7 +93,8 @@ class ClusterFixture(Behaviours):
     def a_cluster(self, opened: ClusterDriver, **parameters: Any) -> Cluster:
         """Return a cluster as the store would return it."""
         machine = self.filled_machine(opened, **parameters)
-        return samples.cluster(self.driver_class, machine, 3, role=self.role)
+        made = samples.cluster(self.driver_class, machine, 3, role=self.role)
+        return samples.with_roles(made, self.groups) if self._own_groups else made
 
     def asked(self, opened: ClusterDriver) -> Mapping[str, Any]:
         """Return the arguments that every method takes: context and cluster."""
@@ -112,9 +121,13 @@ class ClusterFixture(Behaviours):
         """Return the course of a cluster of ``count`` nodes at a site of its own."""
         opened = self.nodes_driver()
         machine = self.filled_machine(opened, **samples.secrets_of(opened))
+        role, beside = self.role, {}
+        if self._own_groups:
+            *others, role = self.groups
+            beside = {one: self.groups[one] for one in others}
         return Course(
             site=self.site(folder), driver_class=self.driver_class, machine=machine,
-            other=self.other, count=count, within_s=self.within_s,
+            other=self.other, count=count, within_s=self.within_s, role=role, beside=beside,
         )  # fmt: skip
 
     def needs(self, *rows: Row) -> None:
@@ -131,4 +144,11 @@ class ClusterFixture(Behaviours):
 
     def new_folder(self) -> Path:
         """Return a folder that is removed after the behaviour."""
-        return Path(self.enterContext(tempfile.TemporaryDirectory(prefix='kiln-kit-')))
+        made = tempfile.TemporaryDirectory(prefix='kiln-kit-', dir=in_memory())
+        return Path(self.enterContext(made))
+
+
+def in_memory() -> str | None:
+    """Return a folder in memory, where commits wait for no disk; None if there is none."""
+    usable = 'TMPDIR' not in os.environ and os.access(_IN_MEMORY, os.W_OK | os.X_OK)
+    return _IN_MEMORY if usable else None

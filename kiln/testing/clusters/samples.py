@@ -11,8 +11,8 @@ from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.discovery.manifest import from_class
 from kiln.cluster_drivers.parameters import Parameter, ParameterType
 from kiln.cluster_drivers.records import WILDCARD
-from kiln.cluster_drivers.values import Context
-from kiln.clusters.models import Cluster, DriverPin, Node, NodeState
+from kiln.cluster_drivers.values import Context, PlannedChange, PlannedGroup
+from kiln.clusters.models import Cluster, DriverPin, Node, NodeState, OperationKind
 from kiln.clusters.spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, Shape
 
 #: The group that clusters of the kit consist of.
@@ -47,13 +47,25 @@ def group_of(role: str) -> str:
     return GROUP if role == 'worker' else role
 
 
-def with_roles(cluster: Cluster, counts: Mapping[str, int]) -> Cluster:
-    """Return a cluster with a group for each role."""
-    groups = tuple(
+def groups(counts: Mapping[str, int]) -> tuple[NodeGroupSpec, ...]:
+    """Return a group for each role."""
+    return tuple(
         NodeGroupSpec(name=group_of(role), shape=Shape(count=count), role=role)
         for role, count in counts.items()
     )
-    return dataclasses.replace(cluster, spec=dataclasses.replace(cluster.spec, groups=groups))
+
+
+def with_roles(cluster: Cluster, counts: Mapping[str, int]) -> Cluster:
+    """Return a cluster with a group for each role."""
+    spec = dataclasses.replace(cluster.spec, groups=groups(counts))
+    return dataclasses.replace(cluster, spec=spec)
+
+
+def creation(cluster: Cluster) -> PlannedChange:
+    """Return the plan that creates all nodes of a cluster."""
+    added = {one.name: (Place(),) * one.shape.count for one in cluster.spec.groups}
+    groups = tuple(PlannedGroup(name=name, added=places) for name, places in added.items())
+    return PlannedChange(kind=OperationKind.CREATE, groups=groups)
 
 
 def nodes_of(cluster: Cluster) -> tuple[Node, ...]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from kiln.clusters.models import OperationKind
 from kiln.testing.clusters.behaviours.answers import Answers
+from kiln.testing.clusters.behaviours.choice import Choice
 from kiln.testing.clusters.behaviours.crashes import CrashConformance
 from kiln.testing.clusters.behaviours.declaration import Declaration
-from kiln.testing.clusters.behaviours.choice import Choice
 from kiln.testing.clusters.behaviours.disclosure import Disclosure
 from kiln.testing.clusters.behaviours.each_node import EachNode
 from kiln.testing.clusters.behaviours.life import Life

@@ -22,15 +22,13 @@ from kiln.cluster_drivers.values import (
     Bootstrap,
     Cap,
     Drained,
-    PlannedChange,
-    PlannedGroup,
     Readiness,
     StatusReport,
     join_token,
 )
 from kiln.clusters.exceptions import ClusterDriverDefect, ClusterDriverError, Problem
-from kiln.clusters.models import Node, OperationKind
-from kiln.clusters.spec import MachineSpec, Place
+from kiln.clusters.models import Node
+from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.exceptions import KilnError
@@ -39,10 +37,6 @@ from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.road.machines import SILENT
 
 _NODE = samples.node('kit-1')
-_CREATED = PlannedChange(
-    kind=OperationKind.CREATE,
-    groups=(PlannedGroup(name=samples.GROUP, added=(Place(), Place(), Place())),),
-)
 
 
 class Answers(ClusterFixture):
@@ -94,7 +88,7 @@ class Answers(ClusterFixture):
         self.addCleanup(logging.getLogger().removeHandler, handler)
         told = [
             repr(opened.bootstrap(**of, node=_NODE)),
-            repr(opened.validate(**of, plan=_CREATED)),
+            repr(opened.validate(**of, plan=samples.creation(cluster))),
             repr(opened.update_cluster_status(**of)),
             *heard.getvalue().splitlines(),
         ]
@@ -147,11 +141,14 @@ class Answers(ClusterFixture):
 
     def test_a_valid_cluster_has_no_problems(self) -> None:
         opened = self.driver_class.open()
-        self.assertEqual([], list(opened.validate(**self.asked(opened), plan=_CREATED)))
+        of = self.asked(opened)
+        found = opened.validate(**of, plan=samples.creation(of['cluster']))
+        self.assertEqual([], list(found))
 
     def test_validating_has_no_effect(self) -> None:
         opened = self.driver_class.open()
-        of = {**self.asked(opened), 'plan': _CREATED}
+        of = dict(self.asked(opened))
+        of['plan'] = samples.creation(of['cluster'])
         before = set(threading.enumerate()), pickle.dumps(of['cluster'])
         found = [list(opened.validate(**of)) for _ in range(2)]
         self.assertEqual(found[0], found[1])
@@ -160,7 +157,8 @@ class Answers(ClusterFixture):
     def test_an_unknown_parameter_is_reported(self) -> None:
         opened = self.nodes_driver()
         wrong = self.a_cluster(opened, no_such_parameter=1)
-        found = list(opened.validate(context=samples.context(), cluster=wrong, plan=_CREATED))
+        plan = samples.creation(wrong)
+        found = list(opened.validate(context=samples.context(), cluster=wrong, plan=plan))
         self.assertTrue(all(isinstance(one, Problem) for one in found))
         self.assertIn('no_such_parameter', ' '.join(one.path for one in found))
 
@@ -176,7 +174,7 @@ class Answers(ClusterFixture):
         of = self.asked(opened)
         asked: list[tuple[str, Mapping[str, Any]]] = [
             ('update_cluster_status', of),
-            ('validate', {**of, 'plan': _CREATED}),
+            ('validate', {**of, 'plan': samples.creation(of['cluster'])}),
             ('get_monitor', of),
             ('get_scale_manager', of),
         ]
@@ -233,7 +231,7 @@ class Answers(ClusterFixture):
         of = self.asked(opened)
         for answer in (
             opened.bootstrap(**of, node=_NODE),
-            list(opened.validate(**of, plan=_CREATED)),
+            list(opened.validate(**of, plan=samples.creation(of['cluster']))),
             opened.compute_driver_for(cluster=of['cluster'], nodegroup=samples.group(1)),
         ):
             self.assertEqual(answer, pickle.loads(pickle.dumps(answer)))  # noqa: S301  # ours

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kiln.cluster_drivers.values import PlannedChange, PlannedGroup, join_token
-from kiln.clusters.models import OperationKind
-from kiln.clusters.spec import Place
+from kiln.cluster_drivers.values import join_token
 from kiln.exceptions import KilnError
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.behaviours.journeys import JourneyFixture
@@ -47,20 +46,17 @@ class Disclosure(JourneyFixture):
         cluster = self.a_whole(opened, **samples.secrets_of(opened))
         of = self.of_whole(cluster)
         node = of['context'].nodes[-1]
-        plan = PlannedChange(
-            kind=OperationKind.CREATE,
-            groups=tuple(PlannedGroup(name=one.name, added=(Place(),))
-                         for one in cluster.spec.groups),
-        )  # fmt: skip
+        plan = samples.creation(cluster)
         for secret in AWKWARD:
             context = dataclasses.replace(of['context'], secrets=_Store(secret))
+            call = {'context': context, 'cluster': cluster}
+            bootstrap = functools.partial(opened.bootstrap, **call, node=node)
+            validate = functools.partial(opened.validate, **call, plan=plan)
             with self.network.playing(REFUSING):
                 told = [
-                    ('an error of bootstrap', _error(
-                        lambda: opened.bootstrap(context=context, cluster=cluster, node=node))),
-                    ('a problem', _told(
-                        lambda: opened.validate(context=context, cluster=cluster, plan=plan))),
-                ]  # fmt: skip
+                    ('an error of bootstrap', _error(bootstrap)),
+                    ('a problem', _told(validate)),
+                ]
             self._none_in(told, {samples.SECRET})
 
     def _none_in(self, shown: Iterable[tuple[str, str]], secrets: set[str]) -> None:

@@ -10,8 +10,8 @@ from kiln.cluster_drivers.values import Bootstrap, join_token
 from kiln.clusters.models import Cluster, Node
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clusters import samples
+from kiln.testing.clusters.behaviours.same_answer import NOTHING, ORDER, BootstrapFixture
 from kiln.testing.clusters.fingerprint import fingerprints
-from kiln.testing.clusters.behaviours.same_answer import BootstrapFixture
 
 _ATTEMPTS = (1, 2)
 
@@ -21,12 +21,11 @@ class EachNode(BootstrapFixture):
 
     def test_what_a_node_is_given_does_not_depend_on_nodes_before_it(self) -> None:
         opened = self.nodes_driver()
-        first = self.a_whole(opened)
-        clusters = [first, dataclasses.replace(first, id='kit-2', name='kit-2')]
+        clusters = self.two_clusters(opened)
         if fingerprints(opened, clusters) != fingerprints(self.nodes_driver(), clusters):
             raise CannotBeShown('what a node is given differs in each call')
-        forwards = self.elsewhere(clusters)
-        backwards = self.elsewhere(clusters, 'order')
+        found = self.elsewhere(clusters)
+        forwards, backwards = found[NOTHING], found[ORDER]
         differs = [name for name, one in forwards.items() if one != backwards[name]]
         self.assertEqual(
             [], differs, 'These nodes are given something else if others are asked about before.'

@@ -35,7 +35,7 @@ class JourneyFixture(ClusterFixture):
         journey, asked = _MADE[key]
         if any(journey.steps.values()) and asked and self.ready_machine is None:
             raise CannotBeShown(
-                f'the driver asks {asked[0]} while kiln works; set ready_machine to what it answers'
+                f'the driver asks {asked[0]} while kiln works; set ready_machine to its answers'
             )
         return journey
 

@@ -24,13 +24,13 @@ class Repeats(ClusterFixture):
             opened = self.nodes_driver()
             cluster = self.a_whole(opened)
             of = {**self.of_whole(cluster), 'operation': _operation(name, cluster.id)}
-            first = self._outcome(opened, name, of)
+            first = self._error_of(opened, name, of)
             if first and self.network.asked:
                 raise CannotBeShown(f'{name} asks {self.network.asked[0]}: {first}')
-            self.assertEqual(first, self._outcome(opened, name, of), f'the second {name}')
+            self.assertEqual(first, self._error_of(opened, name, of), f'the second {name}')
             # After a crash another process calls.
             self.assertEqual(
-                first, self._outcome(self.nodes_driver(), name, of), f'{name} after a crash'
+                first, self._error_of(self.nodes_driver(), name, of), f'{name} after a crash'
             )
 
     def test_a_hook_needs_no_hook_before_it_in_the_same_process(self) -> None:
@@ -48,7 +48,7 @@ class Repeats(ClusterFixture):
         if not opened.tends:
             return
         of = self.of_whole(self.a_whole(opened))
-        outcomes = [self._outcome(one, 'tend', of) for one in (opened, opened)]
+        outcomes = [self._error_of(one, 'tend', of) for one in (opened, opened)]
         if outcomes[0] and self.network.asked:
             raise CannotBeShown(f'tend asks {self.network.asked[0]}: {outcomes[0]}')
         self.assertEqual(outcomes[0], outcomes[1])
@@ -78,12 +78,12 @@ class Repeats(ClusterFixture):
         context = samples.context(*nodes_of(cluster), console=self.network.console)
         operation = _operation(name, cluster.id)
         of = {'context': context, 'cluster': cluster, 'operation': operation}
-        outcome = self._outcome(opened, name, of)
+        outcome = self._error_of(opened, name, of)
         if outcome and self.network.asked:
             raise CannotBeShown(f'{name} asks {self.network.asked[0]}: {outcome}')
         self.assertEqual('', outcome, name)
 
-    def _outcome(self, opened: NodeClusterDriver, name: str, of: Mapping[str, Any]) -> str:
+    def _error_of(self, opened: NodeClusterDriver, name: str, of: Mapping[str, Any]) -> str:
         """Return the error of a call; empty without one."""
         with self.network.playing(self.ready_machine or REFUSING):
             try:
@@ -102,6 +102,4 @@ class Repeats(ClusterFixture):
 
 def _operation(hook: str, cluster_id: str) -> Operation:
     kind = OperationKind(hook.split('_')[1])
-    return Operation(
-        id=str(uuid.UUID(int=1)), cluster_id=cluster_id, kind=kind, deadline_at=600.0
-    )
+    return Operation(id=str(uuid.UUID(int=1)), cluster_id=cluster_id, kind=kind, deadline_at=600.0)

@@ -21,40 +21,45 @@ from kiln.testing.clusters.fixture import ClusterFixture
 _PROGRAM = 'from kiln.testing.clusters.fingerprint import main; main()'
 #: Starting another process can be slow on a busy machine.
 _LONGEST_S = 600
-#: What is different in another process, and what the failure calls it.
-_DIFFERENT = {
-    'environment': 'environment',
-    'directory': 'working directory',
-    'host': 'host name',
-    'time': 'time of day',
-}
-_KEPT = ('PYTHON', 'LD_', 'DYLD_', 'PATH', 'VIRTUAL_ENV', 'COVERAGE')
+#: What is different where the same is asked for.
+_DIFFERENT = ('environment', 'working directory', 'host name', 'time of day')
+NOTHING, ORDER = 'nothing', 'order'
+#: Fingerprints in other processes, by what is different, for each subject.
+_FOUND: dict[str, Mapping[str, Mapping[str, str]]] = {}
 
 
 class BootstrapFixture(ClusterFixture):
     """Bootstrap data of nodes, in this process and in others."""
 
-    def elsewhere(self, clusters: Sequence[Cluster], *different: str) -> Mapping[str, str]:
-        """Return the fingerprints that another process finds."""
-        # An order that depends on hashing differs under this seed.
-        environment = {**os.environ, 'PYTHONHASHSEED': '4711'}
-        if 'environment' in different:
-            kept = {name: text for name, text in environment.items() if name.startswith(_KEPT)}
-            home = str(self.new_folder())
-            environment = {
-                **kept, 'HOME': home, 'TMPDIR': home, 'USER': 'kit', 'LOGNAME': 'kit',
-                'TZ': 'Pacific/Kiritimati', 'LANG': 'C', 'LC_ALL': 'C',
-            }  # fmt: skip
-        environment['PYTHONPATH'] = os.pathsep.join(map(os.path.abspath, sys.path))
+    def two_clusters(self, opened: NodeClusterDriver) -> Sequence[Cluster]:
+        """Return two clusters of the same groups."""
+        first = self.a_whole(opened)
+        return first, dataclasses.replace(first, id='kit-2', name='kit-2')
+
+    def elsewhere(self, clusters: Sequence[Cluster]) -> Mapping[str, Mapping[str, str]]:
+        """Return the fingerprints in other processes, by what is different in each."""
+        key = repr((self.driver, clusters))
+        if key not in _FOUND:
+            _FOUND[key] = self._asked_for(clusters)
+        return _FOUND[key]
+
+    def _asked_for(self, clusters: Sequence[Cluster]) -> Mapping[str, Mapping[str, str]]:
+        groups = [[], *([one] for one in (*_DIFFERENT, ORDER))]
+        environment = {
+            **os.environ,
+            # An order that depends on hashing differs under this seed.
+            'PYTHONHASHSEED': '4711',
+            'PYTHONPATH': os.pathsep.join(map(os.path.abspath, sys.path)),
+        }
         done = subprocess.run(  # noqa: S603  # this interpreter
-            [sys.executable, '-c', _PROGRAM, absolute(self.driver), *different], env=environment,
-            cwd=self.new_folder() if 'directory' in different else None, timeout=_LONGEST_S,
-            capture_output=True, input=pickle.dumps(clusters), check=False,
+            [sys.executable, '-c', _PROGRAM, absolute(self.driver), json.dumps(groups)],
+            env=environment, timeout=_LONGEST_S, capture_output=True, check=False,
+            input=pickle.dumps(clusters),
         )  # fmt: skip
         self.assertEqual(0, done.returncode, done.stderr.decode())
         # What the driver prints comes first.
-        found: Mapping[str, str] = json.loads(done.stdout.decode().splitlines()[-1])
-        return found
+        found = json.loads(done.stdout.decode().splitlines()[-1])
+        return dict(zip((NOTHING, *_DIFFERENT, ORDER), found, strict=True))
 
 
 class SameAnswer(BootstrapFixture):
@@ -62,14 +67,11 @@ class SameAnswer(BootstrapFixture):
 
     def test_bootstrap_is_the_same_in_another_process(self) -> None:
         opened = self.nodes_driver()
-        clusters = [self.a_whole(opened)]
-        here = fingerprints(opened, clusters)
-        if here != self.elsewhere(clusters, *_DIFFERENT):
-            alone = [
-                words for one, words in _DIFFERENT.items()
-                if here != self.elsewhere(clusters, one)
-            ]  # fmt: skip
-            where = 'in each process' if len(alone) == len(_DIFFERENT) else f'with the {alone}'
+        clusters = self.two_clusters(opened)
+        here, found = fingerprints(opened, clusters), self.elsewhere(clusters)
+        differs = [one for one in (NOTHING, *_DIFFERENT) if here != found[one]]
+        if differs:
+            where = 'in each process' if NOTHING in differs else f'with the {", ".join(differs)}'
             self.fail(
                 f'What a node is given differs {where}: after a crash kiln asks again, '
                 f'elsewhere, and repeats the build with the answer.'

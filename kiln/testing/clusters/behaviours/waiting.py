@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.clock import Deadline, deadline_scope
-from kiln.clusters.models import Node
+from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.exceptions import KilnError
-from kiln.testing.clusters import samples
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.road.machines import AWAY, REFUSING, SILENT
 from kiln.testing.clusters.road.network import WaitsForever
@@ -85,5 +83,3 @@ class Waiting(ClusterFixture):
         took_s = self.network.clock.monotonic() - started
         if took_s > at_most_s:
             self.broken(f'{what} ends within {at_most_s:g} s', f'it waits for {took_s:.1f} s')
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from kiln.cluster_drivers.base import ClusterDriver
@@ -9,8 +10,8 @@ from kiln.cluster_drivers.discovery.manifest import from_class
 from kiln.cluster_drivers.records import WILDCARD
 from kiln.cluster_file.reading import read
 from kiln.cluster_file.writing import dump
-from kiln.clusters.spec import ClusterSpec, MachineSpec, NodeGroupSpec, Shape, Strategy
-from kiln.testing.clusters.samples import group_of
+from kiln.clusters.spec import ClusterSpec, MachineSpec, Strategy
+from kiln.testing.clusters import samples
 
 #: The name of the cluster of the kit.
 CLUSTER = 'kit'
@@ -18,15 +19,6 @@ CLUSTER = 'kit'
 LONGEST_S = 600.0
 #: Seconds of virtual time that the drain of a node can take.
 DRAIN_S = 60.0
-
-
-def groups_of(counts: Mapping[str, int]) -> tuple[NodeGroupSpec, ...]:
-    """Return a group for each role."""
-    return tuple(
-        NodeGroupSpec(name=group_of(role), role=role, shape=Shape(count=count),
-                      strategy=Strategy(drain_timeout_s=DRAIN_S))
-        for role, count in counts.items()
-    )  # fmt: skip
 
 
 def cluster_file(
@@ -38,8 +30,10 @@ def cluster_file(
     """
     system = (from_class(driver_class).provides or ())[0].os
     named = driver_class.name if system == WILDCARD else f'{driver_class.name}:{system}'
+    strategy = Strategy(drain_timeout_s=DRAIN_S)
+    groups = tuple(dataclasses.replace(one, strategy=strategy) for one in samples.groups(counts))
     spec = ClusterSpec(
-        name=CLUSTER, driver=named, groups=groups_of(counts), machine=machine,
+        name=CLUSTER, driver=named, groups=groups, machine=machine,
         create_timeout_s=LONGEST_S,
     )  # fmt: skip
     return dump(spec)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Node
@@ -99,6 +99,15 @@ class Network:
     def _sleep(self, original: Any, seconds: float) -> None:
         self.wait(seconds if math.isfinite(seconds) else None)
 
+    def _times_out(self, sock: socket.socket) -> NoReturn:
+        try:
+            self.wait(sock.gettimeout())
+        except WaitsForever:
+            # The driver expects no such error, and could leave it open.
+            sock.close()
+            raise
+        raise TimeoutError('timed out')
+
     def _connect(self, original: Any, sock: socket.socket, address: Any) -> None:
         host, port = address[:2] if isinstance(address, tuple) else ('', 0)
         if not _of_machine(host):
@@ -107,8 +116,7 @@ class Network:
         self.asked.append(f'{host} at port {port}')
         machine = self._machine(host)
         if machine.line is Line.SILENT:
-            self.wait(sock.gettimeout())
-            raise TimeoutError('timed out')
+            self._times_out(sock)
         if not machine.accepts(port):
             raise ConnectionRefusedError(errno.ECONNREFUSED, 'Connection refused')
         if self._server is None:
@@ -138,8 +146,7 @@ class Network:
     def _received(self, name: str) -> Any:
         def received(original: Any, sock: socket.socket, *arguments: Any) -> Any:
             if sock.fileno() in self._hanging:
-                self.wait(sock.gettimeout())
-                raise TimeoutError('timed out')
+                self._times_out(sock)
             return original(sock, *arguments)
 
         return received

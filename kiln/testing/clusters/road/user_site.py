@@ -26,6 +26,7 @@ from kiln.cluster_service.site import Site
 from kiln.clusters.exceptions import ClusterError
 from kiln.clusters.models import Cluster, Event, Node, Operation
 from kiln.compute.facade import Compute
+from kiln.compute.stack import StackSettings
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.db.store import open_store
@@ -40,10 +41,16 @@ from kiln.models import Amphora
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters.road.file import CLUSTER, LONGEST_S, declared
 from kiln.testing.clusters.samples import KitSecrets
-from kiln.testing.clusters.simulation.site import STACK
+from kiln.wrappers.executor.settings import ExecutorSettings
+from kiln.wrappers.watcher.interval import WatcherSettings
 
 #: Virtual time passes in leaps, so a lease has to last through all of them.
 SETTINGS = EngineSettings(lease_s=1e9, quiesce_s=0.0, poll_s=1.0, settle_s=0.1)
+#: The simulated cloud is in memory and answers at once, so polls of it can be close together.
+STACK = StackSettings(
+    executor=ExecutorSettings(first_delay_s=0.01, max_delay_s=0.02, cleanup_grace_s=0.1),
+    watcher=WatcherSettings(interval_s=0.002, max_interval_s=0.005),
+)
 #: Real seconds within which the simulated cloud answers.
 _PATIENCE_S = 30.0
 
