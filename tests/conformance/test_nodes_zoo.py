@@ -5,8 +5,10 @@ import tempfile
 import unittest
 
 from kiln.testing.clusters.behaviours.choice import Choice
+from kiln.testing.clusters.behaviours.crashes import AtCommits, AtRandom
 from kiln.testing.clusters.behaviours.disclosure import Disclosure
 from kiln.testing.clusters.behaviours.each_node import EachNode
+from kiln.testing.clusters.behaviours.life import Life
 from kiln.testing.clusters.behaviours.repeats import Repeats
 from kiln.testing.clusters.behaviours.same_answer import SameAnswer
 from kiln.testing.clusters.behaviours.truth import Truth
@@ -23,6 +25,8 @@ from tests.conformance.node_animals import choosing, giving, lasting, polling
 MACHINES = {
     'ready_machine': polling.UP, 'drained_machine': polling.IDLE, 'serving_machine': polling.BUSY,
 }  # fmt: skip
+#: Seconds, also on a busy machine, of what would take minutes if each failure waited.
+PROMPT_S = 45.0
 LEAST = {'least': {'control': 2, 'worker': 2}}
 
 ELSEWHERE = (SameAnswer, 'bootstrap_is_the_same_in_another_process')
@@ -118,6 +122,20 @@ class Zoo(unittest.TestCase):
         reasons = [one.reason for one in results if one.outcome is BehaviourOutcome.NOT_SHOWN]
         for attribute in ('ready_machine', 'serving_machine', 'drained_machine', 'least'):
             self.assertTrue(any(attribute in one for one in reasons), (attribute, reasons))
+
+    def test_a_driver_that_creates_no_cluster_fails_once_for_each_subject(self):
+        results = judged(reference(lasting.Broken), (UserWay, Life, AtCommits, AtRandom))
+        failed = [one.name for one in results if one.outcome is BehaviourOutcome.FAILED]
+        self.assertEqual(
+            [
+                'test_a_file_with_several_roles_becomes_a_cluster',
+                'test_each_answer_on_the_way_is_of_the_kind_that_the_contract_names',
+                'test_a_cluster_is_created_and_every_node_is_one_machine',
+                'test_a_creation_killed_at_any_commit_ends_as_if_undisturbed',
+            ],
+            failed,
+        )
+        self.assertLess(sum(one.seconds for one in results), PROMPT_S)
 
     def test_a_template_that_is_read_too_late_is_found(self):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'late_v1')

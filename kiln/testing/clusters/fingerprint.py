@@ -177,6 +177,6 @@ _CHANGES: Mapping[str, Callable[[], None]] = {
     'working directory': _in_another_directory,
     'host name': _on_another_host,
     'time of day': _at_another_time,
-    # Of the nodes; see fingerprints.
+    # Nodes are asked for in another order; see fingerprints.
     'order': lambda: None,
 }

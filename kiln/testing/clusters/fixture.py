@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from kiln.clock import SYSTEM_CLOCK
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
-from kiln.cluster_drivers.values import Context
+from kiln.cluster_drivers.values import Bootstrap, Context
 from kiln.clusters.models import Cluster, Node, OperationState
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers.authoring.bench import CannotBeShown
@@ -111,6 +111,12 @@ class ClusterFixture(Behaviours):
         context = samples.context(*there, console=self.network.console)
         return {'context': context, 'cluster': cluster}
 
+    def given_to(
+        self, opened: NodeClusterDriver, cluster: Cluster, node: Node, nodes: Sequence[Node] = ()
+    ) -> Bootstrap:
+        """Return what a node of a cluster is given; by default all nodes are ready."""
+        return opened.bootstrap(**self.of_whole(cluster, *nodes), node=node)
+
     # ---- where clusters are built ------------------------------------------------
 
     def site(self, folder: Path) -> Site:
@@ -149,6 +155,6 @@ class ClusterFixture(Behaviours):
 
 
 def in_memory() -> str | None:
-    """Return a folder in memory, where commits wait for no disk; None if there is none."""
+    """Return a folder in memory, where commits wait for no disk; None without one."""
     usable = 'TMPDIR' not in os.environ and os.access(_IN_MEMORY, os.W_OK | os.X_OK)
     return _IN_MEMORY if usable else None

@@ -50,6 +50,7 @@ def run_cluster_conformance(
     *,
     select: Iterable[str] | None = None,
     parameters: Mapping[str, Any] | None = None,
+    groups: Mapping[str, int] | None = None,
     crashes: int | None = None,
     thorough: bool = False,
     progress: Progress | None = None,
@@ -59,6 +60,7 @@ def run_cluster_conformance(
     :param driver: A directory, ``module:Class``, or the name of an installed driver.
     :param select: Names or subjects of behaviours, with wildcards.
     :param parameters: Values of parameters that need more than a value of their type.
+    :param groups: The nodes of each role, for a driver that needs certain ones.
     :param crashes: Number of processes killed at random; None uses the default, a few.
     :param thorough: Kill at each commit of each operation, not at some of them.
     :param progress: Called with the result of each behaviour as it ends.
@@ -70,6 +72,8 @@ def run_cluster_conformance(
         'parameters': parameters or {},
         'exhaustive': frozenset(OperationKind if thorough else ()),
     }
+    if groups:
+        attributes['groups'] = groups
     if crashes is not None:
         attributes['crashes'] = crashes
     given: Any = type('Given', (ClusterFixture, unittest.TestCase), attributes)

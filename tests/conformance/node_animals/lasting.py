@@ -83,3 +83,10 @@ class Betraying(Right):
 
 class Crooked(Right):
     verbs = {'machines': Verb(run=machines, help='Show the machines.')}  # noqa: RUF012
+
+
+class Broken(Right):
+    """Has a mistake in bootstrap, so no cluster comes to be."""
+
+    def bootstrap(self, context, cluster, node):
+        return {}[node.name]

@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from kiln.clusters.models import OperationKind
+from kiln.testing.clusters.behaviours.journeys import JourneyFixture
 from kiln.testing.clusters.crash_runs.crashing_worker import AFTER, BEFORE, CrashPoint
 from kiln.testing.clusters.crash_runs.fork_server import ForkServer
 from kiln.testing.clusters.crash_runs.trials import Trials
-from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.simulation import operations
 from kiln.testing.clusters.simulation.course import Ending
 from kiln.testing.clusters.simulation.operations import LIFE, Row
@@ -41,7 +41,7 @@ TROUBLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-class CrashFixture(ClusterFixture):
+class CrashFixture(JourneyFixture):
     """A cluster, and processes that can crash while they work on it."""
 
     #: Initial number of nodes of a cluster.
@@ -52,6 +52,7 @@ class CrashFixture(ClusterFixture):
     def setUp(self) -> None:
         """Create a folder for clusters, and start the fork server of the class."""
         super().setUp()
+        self.expect_a_cluster(first='creation' in self._testMethodName)
         of = type(self)
         course = self.course(self.new_folder(), self.count)
         if of._server is None:

@@ -38,7 +38,7 @@ class Disclosure(JourneyFixture):
         for machine in machines:
             for name in ('is_ready', 'drain'):
                 with self.network.playing(machine):
-                    told = _told(lambda name=name: getattr(opened, name)(**of, node=node))
+                    told = _told(functools.partial(getattr(opened, name), **of, node=node))
                 self._none_in([(f'the answer of {name}', told)], {samples.SECRET, *tokens})
 
     def test_no_error_quotes_a_secret(self) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import dataclasses
 
-from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.values import Bootstrap, join_token
-from kiln.clusters.models import Cluster, Node
+from kiln.clusters.models import Node
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.behaviours.same_answer import NOTHING, ORDER, BootstrapFixture
@@ -43,7 +42,7 @@ class EachNode(BootstrapFixture):
         joins = opened.template_definition.joins
         reported = {}
         for one in attempts:
-            given = self._given(opened, cluster, one)
+            given = self.given_to(opened, cluster, one)
             text = _text(given)
             found = [name for name, token in tokens.items() if token.encode() in text]
             self.assertLessEqual(
@@ -67,14 +66,11 @@ class EachNode(BootstrapFixture):
         key = samples.JOIN_KEY
         forms = {key, key.hex().encode(), base64.b64encode(key)}
         for node in samples.nodes_of(cluster):
-            text = _text(self._given(opened, cluster, node))
+            text = _text(self.given_to(opened, cluster, node))
             self.assertFalse(
                 any(one in text for one in forms),
                 f'{node.name} is given the key from which the tokens of all nodes are derived.',
             )
-
-    def _given(self, opened: NodeClusterDriver, cluster: Cluster, node: Node) -> Bootstrap:
-        return opened.bootstrap(**self.of_whole(cluster), node=node)
 
 
 _OTHER = f', attempt {_ATTEMPTS[-1]}'

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kiln.clusters.models import Node, NodeState, Operation, StepState
 from kiln.db.store import Store
 from kiln.testing.clusters import samples
-from kiln.testing.clusters.fixture import ClusterFixture
+from kiln.testing.clusters.behaviours.journeys import JourneyFixture
 from kiln.testing.clusters.simulation import operations
 from kiln.testing.clusters.simulation.course import Course
 from kiln.testing.clusters.simulation.operations import Row
@@ -17,10 +17,11 @@ _POLL_S = 0.01
 _COUNT = 3
 
 
-class Life(ClusterFixture):
+class Life(JourneyFixture):
     """Life of a cluster."""
 
     def test_a_cluster_is_created_and_every_node_is_one_machine(self) -> None:
+        self.expect_a_cluster(first=True)
         self._become(operations.CREATE, _COUNT)
 
     def test_a_cluster_grows_and_no_other_node_is_touched(self) -> None:
@@ -102,6 +103,7 @@ class Life(ClusterFixture):
     def _become(self, row: Row, count: int) -> Operation:
         """Run an operation, and check nodes, machines and the store afterwards."""
         self.needs(row)
+        self.expect_a_cluster()
         with self.at.site.open_store() as store:
             before = self.at.nodes(store)
             operation = self.at.ask(store, row)

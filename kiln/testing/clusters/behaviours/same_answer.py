@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kiln.cluster_drivers.base import NodeClusterDriver
-from kiln.cluster_drivers.values import Bootstrap
 from kiln.clusters.models import Cluster, Node, NodeState
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.fingerprint import absolute, fingerprints
@@ -82,15 +81,10 @@ class SameAnswer(BootstrapFixture):
         cluster = self.a_whole(opened)
         nodes = samples.nodes_of(cluster)
         for node in nodes:
-            before = self._given(opened, cluster, nodes, node)
+            before = self.given_to(opened, cluster, node)
             for change, later, others in _changes(cluster, nodes, node):
-                after = self._given(opened, later, others, node)
+                after = self.given_to(opened, later, node, others)
                 self.assertEqual(before, after, f'{node.name} is given something else {change}')
-
-    def _given(
-        self, opened: NodeClusterDriver, cluster: Cluster, nodes: Sequence[Node], node: Node
-    ) -> Bootstrap:
-        return opened.bootstrap(**self.of_whole(cluster, *nodes), node=node)
 
 
 def _changes(

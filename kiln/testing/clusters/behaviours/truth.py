@@ -39,15 +39,15 @@ class Truth(ClusterFixture):
             asked = asked or bool(self.network.asked)
             if asked:
                 self.assertIsNot(ReadyState.READY, state, f'ready while its machine {words}')
-        machine = self._ready_machine(opened)
-        if machine is None:
+        ready = self._ready_machine(opened)
+        if ready is None:
             whom = self.network.asked[0] if self.network.asked else 'no machine'
             raise CannotBeShown(f'the driver asks {whom}; set ready_machine to what it answers')
-        for words, less in lacking(machine):
+        for words, less in lacking(ready):
             # Answers of other nodes say nothing about this one.
-            state = self._readiness(opened, of, less, others=machine)
+            state = self._readiness(opened, of, less, others=ready)
             self.assertIsNot(ReadyState.READY, state, f'ready while its machine {words}')
-        self.assertIs(ReadyState.READY, self._readiness(opened, of, machine))
+        self.assertIs(ReadyState.READY, self._readiness(opened, of, ready))
 
     def test_a_node_is_drained_once_it_serves_nothing_and_not_before(self) -> None:
         opened, of = self._subject()

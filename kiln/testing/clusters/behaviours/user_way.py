@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kiln.cluster_drivers.calls import call_driver
+from kiln.cluster_drivers.answers import checked
 from kiln.clusters.exceptions import ClusterDriverDefect
 from kiln.exceptions import KilnError
 from kiln.testing.clusters import samples
@@ -36,7 +36,7 @@ class UserWay(JourneyFixture):
         expected = self.whole_journey()
         self.assertEqual(
             expected.steps, self.journey(fresh=True).steps,
-            'It ends in another way if the driver is opened anew for each call, as by another '
+            'It ends in another way if the driver is opened again for each call, as by another '
             'process.',
         )  # fmt: skip
 
@@ -47,7 +47,7 @@ class UserWay(JourneyFixture):
         for call in journey.calls:
             if call.error is None:
                 try:
-                    call_driver(self.driver_class.name, call.method, lambda call=call: call.answer)
+                    checked(self.driver_class.name, call.method, call.answer)
                 except ClusterDriverDefect as exc:
                     self.fail(str(exc))
 

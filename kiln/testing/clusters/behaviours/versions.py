@@ -17,6 +17,7 @@ from kiln.cluster_drivers.discovery.lint import manifest_of
 from kiln.cluster_drivers.discovery.sources import digest_of
 from kiln.cluster_drivers.values import Bootstrap
 from kiln.compute_drivers.authoring.bench import CannotBeShown
+from kiln.testing.clusters import samples
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.subjects import find_driver
 
@@ -32,7 +33,7 @@ class Versions(ClusterFixture):
         self.nodes_driver()
         with _READ_FILES.noting() as read:
             opened = self.nodes_driver()
-            self._given(opened)
+            self._bootstrap_of_last(opened)
         outside = [path for path in read if not path.is_relative_to(home) and not _of_python(path)]
         # Files there can be large, and are not part of the digest.
         outside += [path for path in read if path.is_relative_to(home / 'image')]
@@ -45,20 +46,20 @@ class Versions(ClusterFixture):
         copy = self._copy()
         opened = find_driver(str(copy)).open()
         assert isinstance(opened, NodeClusterDriver)
-        before, digest = self._given(opened), digest_of(copy)
+        before, digest = self._bootstrap_of_last(opened), digest_of(copy)
         for path in _texts(copy):
             with path.open('a') as file:
                 file.write('\n# changed by the kit\n')
         self.assertNotEqual(digest, digest_of(copy), 'The driver consists of no files.')
         self.assertEqual(
-            before, self._given(opened),
+            before, self._bootstrap_of_last(opened),
             'Nodes are given the content of files that have changed under the same version: '
             'read files when the driver is opened.',
         )  # fmt: skip
 
-    def _given(self, opened: NodeClusterDriver) -> Bootstrap:
-        of = self.of_whole(self.a_whole(opened))
-        return opened.bootstrap(**of, node=of['context'].nodes[-1])
+    def _bootstrap_of_last(self, opened: NodeClusterDriver) -> Bootstrap:
+        cluster = self.a_whole(opened)
+        return self.given_to(opened, cluster, samples.nodes_of(cluster)[-1])
 
     def _copy(self) -> Path:
         home = home_of(self.driver_class)
@@ -107,9 +108,9 @@ class _ReadFiles:
         if event != 'open' or self._read is None or threading.get_ident() != self._thread:
             return
         path, mode = arguments[:2]
-        if isinstance(path, str | bytes) and not set(str(mode)) & set('wax+'):
+        if isinstance(path, str) and not set(str(mode)) & set('wax+'):
             read, self._read = self._read, None
-            read.append(Path(path if isinstance(path, str) else path.decode()).resolve())
+            read.append(Path(path).resolve())
             self._read = read
 
 

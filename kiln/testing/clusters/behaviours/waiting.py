@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 from kiln.clock import Deadline, deadline_scope
 from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.values import Drained
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.exceptions import KilnError
 from kiln.testing.clusters.fixture import ClusterFixture
@@ -36,13 +38,12 @@ class Waiting(ClusterFixture):
         node = of['context'].nodes[-1]
         for words, machine in AWAY.items():
             for name in ('is_ready', 'drain'):
-                poll = getattr(opened, name)
+                poll = functools.partial(getattr(opened, name), **of, node=node)
                 with self.network.playing(machine):
                     deadline = Deadline.after(self.look_s, self.network.clock)
                     with deadline_scope(deadline):
                         self._waits(
-                            self.look_s + _LATE_S, f'{name} of a machine that {words}',
-                            lambda poll=poll: poll(**of, node=node),
+                            self.look_s + _LATE_S, f'{name} of a machine that {words}', poll
                         )  # fmt: skip
 
     def test_a_drain_ends_if_nothing_can_change_it(self) -> None:
@@ -54,7 +55,7 @@ class Waiting(ClusterFixture):
         gone = dataclasses.replace(last, compute_id=None, address=None)
         for node in (last, gone):
             with self.network.playing(self.drained_machine or REFUSING):
-                done = self._polled(lambda node=node: opened.drain(**of, node=node).done)
+                done = self._polled(functools.partial(opened.drain, **of, node=node))
                 asked = self.network.asked
             if not done and asked and self.drained_machine is None:
                 raise CannotBeShown(
@@ -62,10 +63,10 @@ class Waiting(ClusterFixture):
                 )
             self.assertTrue(done, f'{node.name} is not drained after {_POLLS} polls.')
 
-    def _polled(self, poll: Callable[[], bool]) -> bool:
+    def _polled(self, poll: Callable[[], Drained]) -> bool:
         for _ in range(_POLLS):
             try:
-                if poll():
+                if poll().done:
                     return True
             except KilnError:
                 pass  # counts as not done

@@ -57,7 +57,7 @@ def travelled(
 
     :param driver_class: A driver whose polls need no machine.
     :param other: What differs after an upgrade.
-    :param fresh: Open the driver anew for each call.
+    :param fresh: Open the driver again for each call.
     """
     journey, logged = Journey(), io.StringIO()
     handler = logging.StreamHandler(logged)

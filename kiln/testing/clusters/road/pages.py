@@ -39,7 +39,7 @@ class _Server(http.server.ThreadingHTTPServer):
         self.known: dict[int, tuple[Machine, int]] = {}
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Write nothing: a driver that ends a connection early is no error here."""
+        """Write nothing: a driver can end a connection early."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
