@@ -44,10 +44,12 @@ class JourneyFixture(ClusterFixture):
 
         :param first: This is the behaviour that shows it; all others would show the same.
         """
+        if type(self).site is not ClusterFixture.site:
+            return  # what machines need on another backend is not known here
         try:
             reason = self.journey().steps[CREATE]
         except CannotBeShown:
-            return  # another site can play its machines
+            return  # the kit cannot play its machines
         if reason and first:
             self.fail(reason)
         if reason:

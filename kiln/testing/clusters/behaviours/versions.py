@@ -9,6 +9,7 @@ import sysconfig
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import kiln
 from kiln.cluster_drivers.base import NodeClusterDriver
@@ -107,7 +108,8 @@ class _ReadFiles:
     def _event(self, event: str, arguments: tuple[object, ...]) -> None:
         if event != 'open' or self._read is None or threading.get_ident() != self._thread:
             return
-        path, mode = arguments[:2]
+        path: Any = arguments[0]
+        mode = arguments[1]
         if isinstance(path, str) and not set(str(mode)) & set('wax+'):
             read, self._read = self._read, None
             read.append(Path(path).resolve())
