@@ -40,25 +40,23 @@ class EachNode(BootstrapFixture):
         context = self.of_whole(cluster)['context']
         tokens = {_named(one): join_token(context, one) for one in attempts}
         joins = opened.template_definition.joins
-        reported = {}
+        reported: dict[str, dict[int, str]] = {}
         for one in attempts:
             given = self.given_to(opened, cluster, one)
             text = _text(given)
-            found = [name for name, token in tokens.items() if token.encode() in text]
+            found = {name for name, token in tokens.items() if token.encode() in text}
             self.assertLessEqual(
-                set(found), {_named(one)}, f'{_named(one)} is given the token of another'
+                found, {_named(one)}, f'{_named(one)} is given the token of another'
             )
             if joins:
                 self.assertEqual(tokens[_named(one)], given.join_token, _named(one))
             if found or given.join_token is not None:
-                reported[_named(one)] = given.join_token or tokens[_named(one)]
-        self.assertEqual(
-            len(reported), len(set(reported.values())), 'Two attempts have the same token.'
-        )
-        halves = {name for name in reported if name.partition(',')[0] + _OTHER not in reported}
-        if len(reported) != len(tokens):
-            # A role can need no token, but each attempt of a node is like the first.
-            self.assertEqual(set(), halves, 'A later attempt has no token of its own.')
+                token = given.join_token or tokens[_named(one)]
+                reported.setdefault(one.name, {})[one.attempt] = token
+        every = [token for of_node in reported.values() for token in of_node.values()]
+        self.assertEqual(len(every), len(set(every)), 'Two attempts have the same token.')
+        for name, of_node in reported.items():
+            self.assertEqual(list(_ATTEMPTS), sorted(of_node), f'{name}: attempts with a token')
 
     def test_no_node_is_given_the_key_of_the_cluster(self) -> None:
         opened = self.nodes_driver()
@@ -71,9 +69,6 @@ class EachNode(BootstrapFixture):
                 any(one in text for one in forms),
                 f'{node.name} is given the key from which the tokens of all nodes are derived.',
             )
-
-
-_OTHER = f', attempt {_ATTEMPTS[-1]}'
 
 
 def _named(node: Node) -> str:
