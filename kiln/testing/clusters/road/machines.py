@@ -7,7 +7,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from kiln.cluster_drivers.readiness import ReadyRule, WhenHttp, WhenTcp
+from kiln.cluster_drivers.readiness import ReadyRule, WhenConsole, WhenHttp, WhenTcp
 
 #: By port and path: the status and the body of a response.
 Pages = Mapping[tuple[int, str], tuple[int, str]]
@@ -63,6 +63,9 @@ def made_ready(rule: ReadyRule) -> Machine | None:
         return Machine(ports=frozenset({rule.port}))
     if isinstance(rule, WhenHttp):
         return Machine(http={(rule.port, rule.path): (200, 'ok')})
+    if isinstance(rule, WhenConsole) and rule.pattern.search(rule.pattern.pattern):
+        # Plain words match themselves.
+        return Machine(console=rule.pattern.pattern)
     return None
 
 
