@@ -9,7 +9,6 @@ import sysconfig
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import kiln
 from kiln.cluster_drivers.base import NodeClusterDriver
@@ -76,7 +75,7 @@ def _texts(folder: Path) -> Iterator[Path]:
 
 
 def _of_python(path: Path) -> bool:
-    roots = [
+    roots: list[str | Path] = [
         *sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages(),
         sys.prefix, sys.base_prefix, *_SYSTEM, Path(kiln.__file__).parent,
     ]  # fmt: skip
@@ -108,8 +107,7 @@ class _ReadFiles:
     def _event(self, event: str, arguments: tuple[object, ...]) -> None:
         if event != 'open' or self._read is None or threading.get_ident() != self._thread:
             return
-        path: Any = arguments[0]
-        mode = arguments[1]
+        path, mode = arguments[:2]
         if isinstance(path, str) and not set(str(mode)) & set('wax+'):
             read, self._read = self._read, None
             read.append(Path(path).resolve())

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
-from typing import IO, Any, Self
+from io import BufferedRWPair
+from typing import Any, Self
 
 from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint, work
 from kiln.testing.clusters.simulation.site import Site, simulated
@@ -27,7 +28,7 @@ _PROGRAM = 'from kiln.testing.clusters.crash_runs.fork_server import main; main(
 class ForkLine:
     """Runs processes at sites, one after the other; not thread-safe."""
 
-    def __init__(self, requests: IO[bytes]) -> None:
+    def __init__(self, requests: BufferedRWPair) -> None:
         self._requests = requests
 
     def run(self, site: Site, crash_point: CrashPoint) -> tuple[int, int]:
@@ -64,7 +65,7 @@ class ForkServer:
             pass_fds=theirs,
             env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
         )
-        self._files: list[IO[bytes]] = []
+        self._files: list[BufferedRWPair] = []
         self._free: queue.SimpleQueue[ForkLine] = queue.SimpleQueue()
         for ours, their in pairs:
             their.close()
@@ -132,7 +133,7 @@ def _forked_server(lines: list[socket.socket], mine: socket.socket) -> int:
         os._exit(status)
 
 
-def _serve(line: IO[bytes], stopped: set[int]) -> None:
+def _serve(line: BufferedRWPair, stopped: set[int]) -> None:
     while True:
         try:
             words = pickle.load(line)  # noqa: S301  # from our parent
