@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import kiln
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.discovery.guide import home_of
 from kiln.cluster_drivers.discovery.lint import manifest_of
@@ -21,6 +20,7 @@ from kiln.testing.clusters import samples
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.subjects import find_driver
 
+_KILN = Path(__file__).parents[3]
 #: Files of Python itself, and of the system that it runs on.
 _SYSTEM = ('/dev', '/proc', '/sys', '/usr/lib', '/usr/share', '/lib', '/etc/ssl', '/etc/localtime')
 
@@ -77,7 +77,7 @@ def _texts(folder: Path) -> Iterator[Path]:
 def _of_python(path: Path) -> bool:
     roots: list[str | Path] = [
         *sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages(),
-        sys.prefix, sys.base_prefix, *_SYSTEM, Path(kiln.__file__).parent,
+        sys.prefix, sys.base_prefix, *_SYSTEM, _KILN,
     ]  # fmt: skip
     imported = path.suffix in {'.py', '.pyc', '.so'}
     return imported or any(path.is_relative_to(Path(root).resolve()) for root in roots)
