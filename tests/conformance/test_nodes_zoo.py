@@ -4,6 +4,7 @@ import pathlib
 import tempfile
 import unittest
 
+from kiln.testing.clusters.behaviours.answers import Answers
 from kiln.testing.clusters.behaviours.choice import Choice
 from kiln.testing.clusters.behaviours.crashes import AtCommits, AtRandom
 from kiln.testing.clusters.behaviours.disclosure import Disclosure
@@ -135,6 +136,13 @@ class Zoo(unittest.TestCase):
             ],
             failed,
         )
+        self.assertLess(sum(one.seconds for one in results), PROMPT_S)
+
+    def test_a_driver_that_waits_costs_no_time_and_fails_where_time_is_judged(self):
+        suites = (Answers, SameAnswer, EachNode, Waiting, Repeats, UserWay, Life)
+        results = judged(reference(polling.Sleepy), suites)
+        failed = [one.name for one in results if one.outcome is BehaviourOutcome.FAILED]
+        self.assertEqual(['test_bootstrap_does_not_wait'], failed)
         self.assertLess(sum(one.seconds for one in results), PROMPT_S)
 
     def test_a_template_that_is_read_too_late_is_found(self):

@@ -65,6 +65,8 @@ def main() -> None:
     the fingerprints for each group.
     """
     reference, groups = sys.argv[1], json.loads(sys.argv[2])
+    # Another behaviour finds a driver that waits; here it is to cost no time.
+    time.sleep = lambda seconds: None
     clusters = pickle.load(sys.stdin.buffer)  # noqa: S301  # from the kit itself
     found = [_in_child(functools.partial(_found, reference, clusters, one)) for one in groups]
     sys.stdout.write('\n' + json.dumps(found))

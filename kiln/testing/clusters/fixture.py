@@ -115,7 +115,8 @@ class ClusterFixture(Behaviours):
         self, opened: NodeClusterDriver, cluster: Cluster, node: Node, nodes: Sequence[Node] = ()
     ) -> Bootstrap:
         """Return what a node of a cluster is given; by default all nodes are ready."""
-        return opened.bootstrap(**self.of_whole(cluster, *nodes), node=node)
+        with self.network.playing():
+            return opened.bootstrap(**self.of_whole(cluster, *nodes), node=node)
 
     # ---- where clusters are built ------------------------------------------------
 

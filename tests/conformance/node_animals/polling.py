@@ -129,5 +129,8 @@ class Rude(Polling):
     """Takes a node that serves for one that is drained."""
 
     def drain(self, context, cluster, node):
-        fetched(node, '/work')
+        try:
+            fetched(node, '/work')
+        except OSError as exc:
+            return Drained(done=not node.address, reason=str(exc))
         return DRAINED

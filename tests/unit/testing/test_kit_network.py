@@ -8,6 +8,7 @@ import unittest
 from time import sleep
 
 from kiln.clusters.exceptions import ClusterDriverError
+from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.road.machines import HANGING, REFUSING, SILENT, Machine
 from kiln.testing.clusters.road.network import Network, WaitsForever
@@ -55,6 +56,8 @@ class Playing(unittest.TestCase):
                 self.assertEqual(3.0, self.passed() - before)
 
     def test_waiting_without_a_limit_ends_the_call(self):
+        with self.assertRaisesRegex(CannotBeShown, 'it waits for ever'), self.network.playing():
+            time.sleep(float('inf'))
         with self.network.playing(SILENT):
             self.assertRaises(WaitsForever, socket.create_connection, (HOST, 80))
             self.assertRaises(WaitsForever, time.sleep, float('inf'))

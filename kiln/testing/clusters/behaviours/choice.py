@@ -59,6 +59,8 @@ class Choice(ClusterFixture):
             there, left, one_by_one = list(nodes), list(members), 0
             while order := self._answer(opened, cluster, there, 'order', group, left):
                 first, one_by_one = order[0], one_by_one + 1
+                if first not in left:
+                    return  # another behaviour shows what is wrong with that
                 left = [node for node in left if node.id != first.id]
                 going = dataclasses.replace(first, doomed='chosen to go')
                 there = [going if node.id == first.id else node for node in there]

@@ -10,7 +10,6 @@ from kiln.clusters.models import Node
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.behaviours.same_answer import NOTHING, ORDER, BootstrapFixture
-from kiln.testing.clusters.fingerprint import fingerprints
 
 _ATTEMPTS = (1, 2)
 
@@ -21,7 +20,7 @@ class EachNode(BootstrapFixture):
     def test_what_a_node_is_given_does_not_depend_on_nodes_before_it(self) -> None:
         opened = self.nodes_driver()
         clusters = self.two_clusters(opened)
-        if fingerprints(opened, clusters) != fingerprints(self.nodes_driver(), clusters):
+        if self.here(opened, clusters) != self.here(self.nodes_driver(), clusters):
             raise CannotBeShown('what a node is given differs in each call')
         found = self.elsewhere(clusters)
         forwards, backwards = found[NOTHING], found[ORDER]

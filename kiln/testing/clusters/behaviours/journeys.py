@@ -11,6 +11,8 @@ from kiln.testing.clusters.simulation.site import simulated
 
 #: Journeys of this process, by all that makes them different.
 _MADE: dict[str, tuple[Journey, list[str]]] = {}
+#: Virtual seconds that a driver waited on a journey, after which no test lets it wait for real.
+_WAITS_S = 5.0
 
 
 class JourneyFixture(ClusterFixture):
@@ -31,6 +33,7 @@ class JourneyFixture(ClusterFixture):
                     self.new_folder(), simulated(self.driver), machine, self.other, counts,
                     fresh=fresh,
                 )  # fmt: skip
+                made.waited_s = self.network.clock.monotonic()
             _MADE[key] = made, self.network.asked
         journey, asked = _MADE[key]
         if any(journey.steps.values()) and asked and self.ready_machine is None:
@@ -47,9 +50,12 @@ class JourneyFixture(ClusterFixture):
         if type(self).site is not ClusterFixture.site:
             return  # what machines need on another backend is not known here
         try:
-            reason = self.journey().steps[CREATE]
+            journey = self.journey()
         except CannotBeShown:
             return  # the kit cannot play its machines
+        reason = journey.steps[CREATE]
+        if journey.waited_s > _WAITS_S:
+            raise CannotBeShown(f'the driver waits for {journey.waited_s:.0f} s while kiln works')
         if reason and first:
             self.fail(reason)
         if reason:

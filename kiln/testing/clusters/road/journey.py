@@ -40,6 +40,8 @@ class Journey:
     shown: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     #: Join tokens of all attempts, and the key that they are made with.
     tokens: set[str] = dataclasses.field(default_factory=set)
+    #: Virtual seconds that the driver waited in calls.
+    waited_s: float = 0.0
     #: By group: the number of its ready nodes after the creation.
     ready: dict[str, int] = dataclasses.field(default_factory=dict)
 

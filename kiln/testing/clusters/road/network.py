@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Node
+from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters.road.machines import SILENT, Line, Machine
 from kiln.testing.clusters.road.pages import PageServer
@@ -60,6 +61,7 @@ class Network:
 
         Applies to the calling thread, and to threads that the block starts.
         """
+        before = self.otherwise, self.machines
         self.otherwise, self.asked = otherwise, []
         self.machines = {NETWORK + name.strip('_'): one for name, one in machines.items()}
         spared = set(threading.enumerate()) - {threading.current_thread()}
@@ -69,7 +71,12 @@ class Network:
                 original = getattr(owner, name)
                 setattr(owner, name, _for_others(spared, original, replacement))
                 stack.callback(setattr, owner, name, original)
-            yield
+            try:
+                yield
+            except WaitsForever as exc:
+                # Behaviours about time catch it themselves.
+                raise CannotBeShown(f'the driver does not return: {exc}') from exc
+        self.otherwise, self.machines = before
 
     def _close(self) -> None:
         self._hanging.clear()
