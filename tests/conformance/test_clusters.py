@@ -6,7 +6,14 @@ from pathlib import Path
 import kiln
 from kiln.testing.clusters import ClusterDriverConformance, run_cluster_conformance
 from kiln.testing.clusters.behaviours.answers import Answers
+from kiln.testing.clusters.behaviours.choice import Choice
 from kiln.testing.clusters.behaviours.declaration import Declaration
+from kiln.testing.clusters.behaviours.each_node import EachNode
+from kiln.testing.clusters.behaviours.repeats import Repeats
+from kiln.testing.clusters.behaviours.same_answer import SameAnswer
+from kiln.testing.clusters.behaviours.truth import Truth
+from kiln.testing.clusters.behaviours.versions import Versions
+from kiln.testing.clusters.behaviours.waiting import Waiting
 from kiln.testing.conformance import BehaviourOutcome
 from tests.unit.test_layering import ROOT
 
@@ -25,12 +32,15 @@ class ExampleConformance(ClusterDriverConformance, unittest.TestCase):
     driver = EXAMPLE
 
 
-class SwarmConformance(Declaration, Answers, unittest.TestCase):
+class SwarmConformance(
+    Declaration, Answers, SameAnswer, EachNode, Choice, Waiting, Repeats, Truth, Versions,
+    unittest.TestCase,
+):  # fmt: skip
     """As far as it needs no engines; with them it is judged in tests/functional/swarm."""
 
     driver = 'kiln.cluster_drivers.swarm_debian_v1.driver:Driver'
     role = 'control'
-    # Nobody answers at the addresses of the kit, and each look waits for as long.
+    # Nobody answers at the addresses of the kit, and its measurement waits for as long.
     look_s = 0.05
     # Its keys and certificates take a busy machine a while.
     soon_s = 30.0

@@ -64,6 +64,13 @@ _CLUSTER = group(
         'Value of a parameter that needs a certain value, as JSON or as text; can be repeated.',
         type=pair,
     ),
+    repeated(
+        '--group',
+        'ROLE=COUNT',
+        'Nodes of a role, for a driver that needs certain ones; can be repeated, and the last '
+        'group grows and shrinks (default: three of control and three of worker).',
+        type=pair,
+    ),
     flag(
         '--thorough',
         'Kill the working process at every commit of each operation, not only at some.',
@@ -152,6 +159,7 @@ class Test(KilnCommand):
             cluster_reference(self.app.settings, args.name),
             select=args.select,
             parameters={name: json_or_text(text) for name, text in args.parameter},
+            groups=_counts(args.group),
             crashes=args.crashes,
             thorough=args.thorough,
             progress=progress,
@@ -176,6 +184,13 @@ class _Guarded(DriverWrapper):
 
 
 _LISTS = ('keys', 'sec_groups', 'network_ids', 'port_ids')
+
+
+def _counts(pairs: list[tuple[str, str]]) -> dict[str, int]:
+    for role, text in pairs:
+        if not text.isdecimal():
+            raise UsageError(f'Cannot test with {role}={text}: {text!r} is not a count.')
+    return {role: int(text) for role, text in pairs}
 
 
 def _build_arguments(pairs: list[tuple[str, str]]) -> dict[str, str | list[str]]:

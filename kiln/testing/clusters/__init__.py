@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kiln.testing.clusters.behaviours.crashes import CrashConformance
+    from kiln.testing.clusters.road.machines import Machine
     from kiln.testing.clusters.simulation.site import Site
     from kiln.testing.clusters.subjects import find_driver
     from kiln.testing.clusters.suite import ClusterDriverConformance, run_cluster_conformance
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     'ClusterDriverConformance',
     'CrashConformance',
+    'Machine',
     'Site',
     'find_driver',
     'run_cluster_conformance',
@@ -32,6 +34,7 @@ __all__ = [
 _HOMES = {
     'ClusterDriverConformance': 'suite',
     'CrashConformance': 'behaviours.crashes',
+    'Machine': 'road.machines',
     'Site': 'simulation.site',
     'find_driver': 'subjects',
     'run_cluster_conformance': 'suite',

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from kiln.clock import SYSTEM_CLOCK
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
-from kiln.cluster_drivers.values import Context
-from kiln.clusters.models import Cluster, OperationState
+from kiln.cluster_drivers.values import Bootstrap, Context
+from kiln.clusters.models import Cluster, Node, OperationState
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clusters import samples
+from kiln.testing.clusters.road.machines import Machine
+from kiln.testing.clusters.road.network import Network
 from kiln.testing.clusters.simulation.course import Course, Ending
 from kiln.testing.clusters.simulation.operations import Row
 from kiln.testing.clusters.simulation.site import Site
 from kiln.testing.clusters.subjects import find_driver
 from kiln.testing.runner import Behaviours
+
+_IN_MEMORY = '/dev/shm'  # noqa: S108  # for folders with names of their own
 
 
 class ClusterFixture(Behaviours):
@@ -33,6 +39,17 @@ class ClusterFixture(Behaviours):
     machine: MachineSpec = MachineSpec()
     #: The role of the nodes, where the driver needs another than the default.
     role: str = 'worker'
+    #: The nodes of each role in clusters of several groups. If an author sets them, because the
+    #: driver needs others, every cluster of the kit has them; the last group grows and shrinks.
+    groups: Mapping[str, int] = samples.COUNTS
+    #: What a machine of the driver answers once it is a ready node; None if the kit can tell
+    #: by its rule. The kit then shows that a node is not ready before.
+    ready_machine: Machine | None = None
+    #: What machines answer while the node to drain still serves, and once it does not.
+    serving_machine: Machine | None = None
+    drained_machine: Machine | None = None
+    #: By role: the nodes that must stay ready while others go, in a cluster of ``groups``.
+    least: Mapping[str, int] = MappingProxyType({})
     #: What differs after an upgrade.
     other: MachineSpec = MachineSpec(image='kit-2')
     soon_rule = 'poll once, never wait.'
@@ -50,6 +67,14 @@ class ClusterFixture(Behaviours):
                 f'{type(self).__name__} must set driver to the driver that it judges.'
             )
         self.driver_class = find_driver(self.driver)
+        self.network = Network()
+        # What a driver waits for in the kit takes virtual time.
+        self.clocks = (SYSTEM_CLOCK, self.network.clock)
+
+    @property
+    def _own_groups(self) -> bool:
+        """True if an author has set groups: then no cluster of the kit goes without them."""
+        return self.groups is not samples.COUNTS
 
     # ---- subjects of calls -------------------------------------------------------
 
@@ -68,12 +93,30 @@ class ClusterFixture(Behaviours):
     def a_cluster(self, opened: ClusterDriver, **parameters: Any) -> Cluster:
         """Return a cluster as the store would return it."""
         machine = self.filled_machine(opened, **parameters)
-        return samples.cluster(self.driver_class, machine, 3, role=self.role)
+        made = samples.cluster(self.driver_class, machine, 3, role=self.role)
+        return samples.with_roles(made, self.groups) if self._own_groups else made
 
     def asked(self, opened: ClusterDriver) -> Mapping[str, Any]:
         """Return the arguments that every method takes: context and cluster."""
         given: Context = samples.context(*(samples.node('kit-1', i) for i in (1, 2, 3)))
         return {'context': given, 'cluster': self.a_cluster(opened)}
+
+    def a_whole(self, opened: ClusterDriver, **parameters: Any) -> Cluster:
+        """Return a cluster with a group for each role."""
+        return samples.with_roles(self.a_cluster(opened, **parameters), self.groups)
+
+    def of_whole(self, cluster: Cluster, *nodes: Node) -> dict[str, Any]:
+        """Return the context and the cluster of a call; by default all nodes are ready."""
+        there = nodes or samples.nodes_of(cluster)
+        context = samples.context(*there, console=self.network.console)
+        return {'context': context, 'cluster': cluster}
+
+    def given_to(
+        self, opened: NodeClusterDriver, cluster: Cluster, node: Node, nodes: Sequence[Node] = ()
+    ) -> Bootstrap:
+        """Return what a node of a cluster is given; by default all nodes are ready."""
+        with self.network.playing():
+            return opened.bootstrap(**self.of_whole(cluster, *nodes), node=node)
 
     # ---- where clusters are built ------------------------------------------------
 
@@ -85,9 +128,13 @@ class ClusterFixture(Behaviours):
         """Return the course of a cluster of ``count`` nodes at a site of its own."""
         opened = self.nodes_driver()
         machine = self.filled_machine(opened, **samples.secrets_of(opened))
+        role, beside = self.role, {}
+        if self._own_groups:
+            *others, role = self.groups
+            beside = {one: self.groups[one] for one in others}
         return Course(
             site=self.site(folder), driver_class=self.driver_class, machine=machine,
-            other=self.other, count=count, within_s=self.within_s,
+            other=self.other, count=count, within_s=self.within_s, role=role, beside=beside,
         )  # fmt: skip
 
     def needs(self, *rows: Row) -> None:
@@ -104,4 +151,11 @@ class ClusterFixture(Behaviours):
 
     def new_folder(self) -> Path:
         """Return a folder that is removed after the behaviour."""
-        return Path(self.enterContext(tempfile.TemporaryDirectory(prefix='kiln-kit-')))
+        made = tempfile.TemporaryDirectory(prefix='kiln-kit-', dir=in_memory())
+        return Path(self.enterContext(made))
+
+
+def in_memory() -> str | None:
+    """Return a folder in memory, where commits wait for no disk; None without one."""
+    usable = 'TMPDIR' not in os.environ and os.access(_IN_MEMORY, os.W_OK | os.X_OK)
+    return _IN_MEMORY if usable else None

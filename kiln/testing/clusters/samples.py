@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.discovery.manifest import from_class
 from kiln.cluster_drivers.parameters import Parameter, ParameterType
 from kiln.cluster_drivers.records import WILDCARD
-from kiln.cluster_drivers.values import Context
-from kiln.clusters.models import Cluster, DriverPin, Node, NodeState
+from kiln.cluster_drivers.values import Context, PlannedChange, PlannedGroup
+from kiln.clusters.models import Cluster, DriverPin, Node, NodeState, OperationKind
 from kiln.clusters.spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, Shape
 
 #: The group that clusters of the kit consist of.
@@ -19,6 +20,8 @@ GROUP = 'work'
 #: The value of every secret of the kit; wherever it is found, a secret has leaked.
 SECRET = 'kit-secret-5f0c7a'  # noqa: S105  # not a real secret
 JOIN_KEY = b'k' * 32
+#: The nodes of each role of a cluster with more than one.
+COUNTS: Mapping[str, int] = MappingProxyType({'control': 3, 'worker': 3})
 
 
 class KitSecrets:
@@ -28,14 +31,52 @@ class KitSecrets:
         return SECRET
 
 
-def context(*nodes: Node) -> Context:
+def context(*nodes: Node, join_key: bytes = JOIN_KEY, **more: Any) -> Context:
     """Return the context of a call."""
-    return Context(site='kit', secrets=KitSecrets(), nodes=nodes, join_key=lambda: JOIN_KEY)
+    given = {'site': 'kit', 'secrets': KitSecrets(), **more}
+    return Context(nodes=nodes, join_key=lambda: join_key, **given)
 
 
 def group(count: int, role: str = 'worker') -> NodeGroupSpec:
     """Return the group of a cluster."""
     return NodeGroupSpec(name=GROUP, shape=Shape(count=count), role=role)
+
+
+def group_of(role: str) -> str:
+    """Return the name of the group of a role."""
+    return GROUP if role == 'worker' else role
+
+
+def groups(counts: Mapping[str, int]) -> tuple[NodeGroupSpec, ...]:
+    """Return a group for each role."""
+    return tuple(
+        NodeGroupSpec(name=group_of(role), shape=Shape(count=count), role=role)
+        for role, count in counts.items()
+    )
+
+
+def with_roles(cluster: Cluster, counts: Mapping[str, int]) -> Cluster:
+    """Return a cluster with a group for each role."""
+    spec = dataclasses.replace(cluster.spec, groups=groups(counts))
+    return dataclasses.replace(cluster, spec=spec)
+
+
+def creation(cluster: Cluster) -> PlannedChange:
+    """Return the plan that creates all nodes of a cluster."""
+    added = {one.name: (Place(),) * one.shape.count for one in cluster.spec.groups}
+    groups = tuple(PlannedGroup(name=name, added=places) for name, places in added.items())
+    return PlannedChange(kind=OperationKind.CREATE, groups=groups)
+
+
+def nodes_of(cluster: Cluster) -> tuple[Node, ...]:
+    """Return nodes whose machines run: as many as a cluster declares, oldest first."""
+    groups = [one for one in cluster.spec.groups for _ in range(one.shape.count)]
+    return tuple(
+        dataclasses.replace(
+            node(cluster.id, number), group=group.name, name=f'kit-{group.name}-{number}'
+        )
+        for number, group in enumerate(groups, 1)
+    )
 
 
 def cluster(
@@ -81,7 +122,7 @@ def filled(driver: ClusterDriver, machine: MachineSpec) -> MachineSpec:
     if not isinstance(driver, NodeClusterDriver):
         return machine
     needed = {
-        name: _value(one)
+        name: value(one)
         for name, one in driver.template_definition.parameters.items()
         if one.required and name not in machine.parameters
     }
@@ -105,7 +146,8 @@ _SAMPLES: Mapping[ParameterType, Any] = {
 }
 
 
-def _value(one: Parameter) -> Any:
+def value(one: Parameter) -> Any:
+    """Return a value that fits a parameter."""
     if one.choices:
         return one.choices[0]
     if one.type in _SAMPLES:

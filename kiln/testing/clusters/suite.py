@@ -8,16 +8,40 @@ from typing import Any
 
 from kiln.clusters.models import OperationKind
 from kiln.testing.clusters.behaviours.answers import Answers
+from kiln.testing.clusters.behaviours.choice import Choice
 from kiln.testing.clusters.behaviours.crashes import CrashConformance
 from kiln.testing.clusters.behaviours.declaration import Declaration
+from kiln.testing.clusters.behaviours.disclosure import Disclosure
+from kiln.testing.clusters.behaviours.each_node import EachNode
 from kiln.testing.clusters.behaviours.life import Life
+from kiln.testing.clusters.behaviours.repeats import Repeats
+from kiln.testing.clusters.behaviours.same_answer import SameAnswer
+from kiln.testing.clusters.behaviours.truth import Truth
+from kiln.testing.clusters.behaviours.user_way import UserWay
+from kiln.testing.clusters.behaviours.verb_runs import VerbRuns
+from kiln.testing.clusters.behaviours.versions import Versions
+from kiln.testing.clusters.behaviours.waiting import Waiting
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.subjects import find_driver
 from kiln.testing.report import ConformanceReport
 from kiln.testing.runner import Behaviour, Progress, run, selected
 
 
-class ClusterDriverConformance(Declaration, Answers, Life):
+class ClusterDriverConformance(
+    Declaration,
+    Answers,
+    SameAnswer,
+    EachNode,
+    UserWay,
+    Choice,
+    Waiting,
+    Repeats,
+    Truth,
+    Disclosure,
+    VerbRuns,
+    Versions,
+    Life,
+):
     """Every promise of a cluster driver; without the crash tests."""
 
 
@@ -26,6 +50,7 @@ def run_cluster_conformance(
     *,
     select: Iterable[str] | None = None,
     parameters: Mapping[str, Any] | None = None,
+    groups: Mapping[str, int] | None = None,
     crashes: int | None = None,
     thorough: bool = False,
     progress: Progress | None = None,
@@ -35,6 +60,7 @@ def run_cluster_conformance(
     :param driver: A directory, ``module:Class``, or the name of an installed driver.
     :param select: Names or subjects of behaviours, with wildcards.
     :param parameters: Values of parameters that need more than a value of their type.
+    :param groups: The nodes of each role, for a driver that needs certain ones.
     :param crashes: Number of processes killed at random; None uses the default, a few.
     :param thorough: Kill at each commit of each operation, not at some of them.
     :param progress: Called with the result of each behaviour as it ends.
@@ -46,6 +72,8 @@ def run_cluster_conformance(
         'parameters': parameters or {},
         'exhaustive': frozenset(OperationKind if thorough else ()),
     }
+    if groups:
+        attributes['groups'] = groups
     if crashes is not None:
         attributes['crashes'] = crashes
     given: Any = type('Given', (ClusterFixture, unittest.TestCase), attributes)

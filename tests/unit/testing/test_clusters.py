@@ -13,12 +13,13 @@ from kiln.clusters.exceptions import (
     InvalidClusterDriver,
 )
 from kiln.clusters.spec import MachineSpec
-from kiln.testing.clusters import find_driver, samples
+from kiln.testing.clusters import ClusterDriverConformance, find_driver, samples
 from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint
 from kiln.testing.clusters.crash_runs.trials import Trials
 from kiln.testing.clusters.simulation.site import simulated
 from tests.unit.foreign_driver import Foreign
 
+MODULES = {one.__module__ for one in ClusterDriverConformance.__mro__ if 'behaviours' in str(one)}
 DEMANDING = """
 name: demanding_v1
 version: 1.0.0
@@ -115,6 +116,14 @@ class Finding(unittest.TestCase):
     def test_a_driver_with_an_engine_of_its_own_has_no_parameters_to_fill(self):
         self.assertEqual(MachineSpec(), samples.filled(Foreign(), MachineSpec()))
         self.assertEqual({}, samples.secrets_of(Foreign()))
+
+
+class Suites(unittest.TestCase):
+    def test_no_suite_hides_a_member_of_another(self):
+        suites = [one for one in ClusterDriverConformance.__mro__ if one.__module__ in MODULES]
+        members = [name for one in suites for name in vars(one) if not name.startswith('__')]
+        twice = {name for name in members if members.count(name) > 1} - {'setUp', 'contract'}
+        self.assertEqual(set(), twice)
 
 
 class Simulated(unittest.TestCase):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kiln.clusters.models import Node, NodeState, Operation, StepState
 from kiln.db.store import Store
 from kiln.testing.clusters import samples
-from kiln.testing.clusters.fixture import ClusterFixture
+from kiln.testing.clusters.behaviours.journeys import JourneyFixture
 from kiln.testing.clusters.simulation import operations
 from kiln.testing.clusters.simulation.course import Course
 from kiln.testing.clusters.simulation.operations import Row
@@ -17,10 +17,11 @@ _POLL_S = 0.01
 _COUNT = 3
 
 
-class Life(ClusterFixture):
+class Life(JourneyFixture):
     """Life of a cluster."""
 
     def test_a_cluster_is_created_and_every_node_is_one_machine(self) -> None:
+        self.expect_a_cluster(first=True)
         self._become(operations.CREATE, _COUNT)
 
     def test_a_cluster_grows_and_no_other_node_is_touched(self) -> None:
@@ -41,7 +42,7 @@ class Life(ClusterFixture):
         self._become(operations.CREATE, _COUNT)
         before = {node.id for node in self._nodes()}
         self._become(operations.REPLACE, _COUNT)
-        self.assertEqual(_COUNT - 1, len(before & {node.id for node in self._nodes()}))
+        self.assertEqual(len(before) - 1, len(before & {node.id for node in self._nodes()}))
 
     def test_a_reboot_resets_every_node_and_keeps_its_machine(self) -> None:
         self._become(operations.CREATE, _COUNT)
@@ -58,7 +59,7 @@ class Life(ClusterFixture):
         self._become(operations.DELETE, 0)
         with self.at.site.open_store() as store:
             receipt = store.receipts.get(cluster_id)
-        self.assertEqual(_COUNT, len(receipt.holdings))
+        self.assertEqual(_COUNT + sum(self.at.beside.values()), len(receipt.holdings))
         self.assertEqual((), receipt.abandoned)
 
     # ---- what is kept of it -----------------------------------------------------
@@ -70,7 +71,7 @@ class Life(ClusterFixture):
             outputs = store.clusters.get(cluster_id).outputs
             unknown = store.events.after(0, cluster_id=cluster_id, kind='outputs-unknown')
         self.assertEqual([], [event.message for event in unknown])
-        roles = (None, samples.group(_COUNT).role)
+        roles = (None, self.at.role, *self.at.beside)
         declared = self.nodes_driver().template_definition.outputs
         expected = {name for name, one in declared.items() if one.role in roles}
         self.assertEqual(set(), expected - {name for name, one in outputs.items() if one})
@@ -102,6 +103,7 @@ class Life(ClusterFixture):
     def _become(self, row: Row, count: int) -> Operation:
         """Run an operation, and check nodes, machines and the store afterwards."""
         self.needs(row)
+        self.expect_a_cluster()
         with self.at.site.open_store() as store:
             before = self.at.nodes(store)
             operation = self.at.ask(store, row)
@@ -109,13 +111,14 @@ class Life(ClusterFixture):
                 self._ended(store, operation)
             ending = self.at.ending(store, operation, before)
         self.assert_right(ending, row.title)
+        count += sum(self.at.beside.values()) if count else 0
         self.assertEqual([NodeState.READY.value] * count, [node[3] for node in ending.nodes])
         self._spared(row, before)
         return operation
 
     def _spared(self, row: Row, before: Sequence[Node]) -> None:
         now = {node.id: node.compute_id for node in self._nodes()}
-        spared = row.spared(before)
+        spared = row.spared(before, samples.GROUP)
         touched = [
             node.name
             for node in before

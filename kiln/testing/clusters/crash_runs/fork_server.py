@@ -6,13 +6,18 @@ no other threads. A test runner has some, so a separate program forks.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
+import queue
 import signal
+import socket
 import subprocess
 import sys
 import traceback
-from typing import IO, Any, Self
+from collections.abc import Iterator
+from io import BufferedRWPair
+from typing import Any, Self
 
 from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint, work
 from kiln.testing.clusters.simulation.site import Site, simulated
@@ -20,26 +25,11 @@ from kiln.testing.clusters.simulation.site import Site, simulated
 _PROGRAM = 'from kiln.testing.clusters.crash_runs.fork_server import main; main()'
 
 
-class ForkServer:
-    """Runs processes at sites, one after the other; not thread-safe.
+class ForkLine:
+    """Runs processes at sites, one after the other; not thread-safe."""
 
-    ``with ForkServer('nodes_v1') as server: server.run(site, crash_point)``
-    """
-
-    def __init__(self, driver: str) -> None:
-        self._program = subprocess.Popen(  # noqa: S603  # this interpreter
-            [sys.executable, '-c', _PROGRAM, driver],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End the program and all processes that it has started."""
-        self._program.communicate()
+    def __init__(self, requests: BufferedRWPair) -> None:
+        self._requests = requests
 
     def run(self, site: Site, crash_point: CrashPoint) -> tuple[int, int]:
         """Run a process; return its id and its end.
@@ -50,38 +40,103 @@ class ForkServer:
         return self._request(site, crash_point)
 
     def wake(self, pid: int) -> int:
-        """Let a stopped process continue; return its end, as ``run`` does."""
+        """Let a stopped process of this line continue; return its end, as ``run`` does."""
         return self._request(pid)[1]
 
     def _request(self, *words: Any) -> tuple[int, int]:
-        assert self._program.stdin is not None
-        assert self._program.stdout is not None
-        pickle.dump(words, self._program.stdin)
-        self._program.stdin.flush()
-        result: tuple[int, int] = pickle.load(self._program.stdout)  # noqa: S301  # our own
+        pickle.dump(words, self._requests)
+        self._requests.flush()
+        result: tuple[int, int] = pickle.load(self._requests)  # noqa: S301  # our own
         return result
 
 
-def main() -> None:
-    """Run the program: a driver as argument, requests on stdin, results on stdout."""
-    # Output that a driver prints must not mix with results.
-    with os.fdopen(os.dup(1), 'wb') as results:
-        os.dup2(2, 1)
-        # Import the modules of the driver once, before any fork.
-        simulated(sys.argv[1]).open()
-        stopped: set[int] = set()
+class ForkServer:
+    """Has several lines, each for one thread at a time.
+
+    ``with ForkServer('nodes_v1') as server, server.line() as line: line.run(site, point)``
+    """
+
+    def __init__(self, driver: str, lines: int = 4) -> None:
+        pairs = [socket.socketpair() for _ in range(lines)]
+        theirs = [their.fileno() for _, their in pairs]
+        self._program = subprocess.Popen(  # noqa: S603  # this interpreter
+            [sys.executable, '-c', _PROGRAM, driver, *map(str, theirs)],
+            stdin=subprocess.DEVNULL,
+            pass_fds=theirs,
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
+        )
+        self._files: list[BufferedRWPair] = []
+        self._free: queue.SimpleQueue[ForkLine] = queue.SimpleQueue()
+        for ours, their in pairs:
+            their.close()
+            file = ours.makefile('rwb')
+            # The file keeps the connection open.
+            ours.close()
+            self._files.append(file)
+            self._free.put(ForkLine(file))
+
+    @contextlib.contextmanager
+    def line(self) -> Iterator[ForkLine]:
+        """Wait for a line that is free, and use it as long as the block lasts."""
+        line = self._free.get()
         try:
-            _serve(sys.stdin.buffer, results, stopped)
+            yield line
         finally:
-            for pid in stopped:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
+            self._free.put(line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the program and all processes that it has started."""
+        for file in self._files:
+            with contextlib.suppress(OSError):
+                file.close()
+        self._program.wait()
 
 
-def _serve(requests: IO[bytes], results: IO[bytes], stopped: set[int]) -> None:
+def main() -> None:
+    """Run the program: a driver and the numbers of connections as arguments."""
+    # Output that a driver prints must not mix with that of the test runner.
+    os.dup2(2, 1)
+    driver, *numbers = sys.argv[1:]
+    # Import the modules of the driver once, before any fork.
+    simulated(driver).open()
+    lines = [socket.socket(fileno=int(number)) for number in numbers]
+    servers = [_forked_server(lines, mine) for mine in lines]
+    for line in lines:
+        line.close()
+    for pid in servers:
+        os.waitpid(pid, 0)
+
+
+def _forked_server(lines: list[socket.socket], mine: socket.socket) -> int:
+    """Fork a process that serves one line; return its id."""
+    if pid := os.fork():
+        return pid
+    status = 1
+    stopped: set[int] = set()
+    # A child must never return to the code of its parent.
+    try:
+        for line in lines:
+            if line is not mine:
+                line.close()
+        _serve(mine.makefile('rwb'), stopped)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        for stopped_pid in stopped:
+            os.kill(stopped_pid, signal.SIGKILL)
+            os.waitpid(stopped_pid, 0)
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _serve(line: BufferedRWPair, stopped: set[int]) -> None:
     while True:
         try:
-            words = pickle.load(requests)  # noqa: S301  # from our parent
+            words = pickle.load(line)  # noqa: S301  # from our parent
         except EOFError:
             return
         # One word is the id of a stopped process; two are a site and a crash point.
@@ -93,8 +148,8 @@ def _serve(requests: IO[bytes], results: IO[bytes], stopped: set[int]) -> None:
             code = -os.WSTOPSIG(status)
         else:
             code = os.waitstatus_to_exitcode(status)
-        pickle.dump((pid, code), results)
-        results.flush()
+        pickle.dump((pid, code), line)
+        line.flush()
 
 
 def _woken(pid: int) -> int:

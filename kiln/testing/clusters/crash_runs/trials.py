@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shutil
 import signal
 from collections.abc import Iterable, Sequence
@@ -18,13 +19,17 @@ _EXPECTED = (0, -signal.SIGKILL, -signal.SIGSTOP)
 
 
 class Trials:
-    """Runs operations, with crashes, in subfolders of the folder of its site."""
+    """Runs operations, with crashes, in subfolders of the folder of its site.
+
+    Several threads can run disturbed operations whose undisturbed end is known.
+    """
 
     def __init__(self, course: Course, server: ForkServer) -> None:
         self._course = course
         self._server = server
         self._stages: dict[tuple[str, ...], tuple[Path, Ending]] = {}
-        self._made = 0
+        # Several threads can take the next one.
+        self._numbers = itertools.count(1)
 
     def undisturbed(self, rows: Sequence[Row]) -> Ending:
         """Return the end of the last operation when nothing crashes."""
@@ -41,8 +46,7 @@ class Trials:
 
     def new(self, before: Sequence[Row] = ()) -> Path:
         """Return a new folder for a cluster, after some operations on it."""
-        self._made += 1
-        folder = self._course.site.folder / str(self._made)
+        folder = self._course.site.folder / str(next(self._numbers))
         if before:
             shutil.copytree(self._stage(before)[0], folder)
         else:
@@ -62,15 +66,16 @@ class Trials:
 
     def _run(self, course: Course, points: Iterable[CrashPoint]) -> int:
         crashed, stopped = 0, []
-        for point in (*points, UNDISTURBED):
-            pid, status = self._server.run(course.site, point)
-            self._expect(status, point)
-            crashed += status != 0
-            if status == -signal.SIGSTOP:
-                stopped.append(pid)
-        # Stopped processes have not noticed the gap, and continue where they were.
-        for pid in stopped:
-            self._expect(self._server.wake(pid), UNDISTURBED)
+        with self._server.line() as line:
+            for point in (*points, UNDISTURBED):
+                pid, status = line.run(course.site, point)
+                self._expect(status, point)
+                crashed += status != 0
+                if status == -signal.SIGSTOP:
+                    stopped.append(pid)
+            # Stopped processes have not noticed the gap, and continue where they were.
+            for pid in stopped:
+                self._expect(line.wake(pid), UNDISTURBED)
         return crashed
 
     def _expect(self, status: int, point: CrashPoint) -> None:

@@ -6,11 +6,11 @@ import collections
 import dataclasses
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kiln.clusters.models import Node, NodeState, Operation, OperationKind
-from kiln.clusters.spec import ClusterSpec, MachineSpec
+from kiln.clusters.spec import ClusterSpec, MachineSpec, NodeGroupSpec
 from kiln.db.store import Store
 from kiln.models import Amphora
 from kiln.testing.clusters import samples
@@ -51,8 +51,12 @@ class Course:
     machine: MachineSpec
     #: What differs after an upgrade.
     other: MachineSpec
-    #: Initial number of nodes.
+    #: Initial number of nodes of the group that changes.
     count: int = 2
+    #: The role of that group.
+    role: str = 'worker'
+    #: The nodes of other roles, which no operation adds to or takes from.
+    beside: Mapping[str, int] = dataclasses.field(default_factory=dict)
     #: Seconds until an operation is abandoned.
     within_s: float = 60.0
 
@@ -62,7 +66,7 @@ class Course:
         """Submit an operation to the store; needs no conductor."""
         now = time.time()
         nodes = self.nodes(store)
-        named = row.named(nodes)
+        named = row.named([node for node in nodes if node.group == samples.GROUP])
         operation = Operation(
             id=str(uuid.uuid4()),
             cluster_id=self.id_(store),
@@ -75,6 +79,8 @@ class Course:
             made = samples.cluster(
                 self.driver_class, self.machine, self.count, id_=operation.cluster_id
             )
+            spec = dataclasses.replace(made.spec, groups=self._groups(self.count))
+            made = dataclasses.replace(made, spec=spec)
             store.clusters.create(made, operation)
         elif row.grows is None and not row.renews:
             store.operations.submit(operation)
@@ -82,7 +88,7 @@ class Course:
             there = store.clusters.get(operation.cluster_id)
             store.clusters.change(
                 there.id,
-                self._changed(there.spec, row, len(nodes)),
+                self._changed(there.spec, row, len(nodes) - sum(self.beside.values())),
                 generation=there.generation,
                 operation=operation,
                 doomed=dict.fromkeys(named, 'asked for'),
@@ -93,8 +99,11 @@ class Course:
         if row.renews:
             spec = dataclasses.replace(spec, machine=samples.merged(spec.machine, self.other))
         if row.grows is not None:
-            spec = dataclasses.replace(spec, groups=(samples.group(count + row.grows),))
+            spec = dataclasses.replace(spec, groups=self._groups(count + row.grows))
         return spec
+
+    def _groups(self, count: int) -> tuple[NodeGroupSpec, ...]:
+        return (*samples.groups(self.beside), samples.group(count, self.role))
 
     # ---- reading the state -----------------------------------------------------
 

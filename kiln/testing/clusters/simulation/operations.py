@@ -11,7 +11,7 @@ from kiln.clusters.models import Node, OperationKind
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One operation on the one group that a cluster of the kit has."""
+    """One operation on the one group of a cluster of the kit that changes."""
 
     kind: OperationKind
     #: Title for reports.
@@ -28,12 +28,13 @@ class Row:
     spares: bool = True
 
     def named(self, nodes: Sequence[Node]) -> tuple[str, ...]:
-        """Return the ids of the nodes that it names, given all of them, oldest first."""
+        """Return the ids of the nodes that it names, given those of its group, oldest first."""
         return (nodes[len(nodes) // 2].id,) if self.names_one else ()
 
-    def spared(self, nodes: Sequence[Node]) -> frozenset[str]:
-        """Return the ids of the nodes that must stay unchanged."""
-        return frozenset(node.id for node in nodes if self.spares).difference(self.named(nodes))
+    def spared(self, nodes: Sequence[Node], group: str) -> frozenset[str]:
+        """Return the ids of the nodes that must stay unchanged, of all groups."""
+        named = self.named([node for node in nodes if node.group == group])
+        return frozenset(node.id for node in nodes if self.spares).difference(named)
 
 
 CREATE = Row(kind=OperationKind.CREATE, title='create')

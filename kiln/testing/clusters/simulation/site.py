@@ -38,7 +38,7 @@ STACK = StackSettings(
     # Short, as the simulated cloud is unavailable for a moment only.
     circuit=CircuitSettings(open_s=0.1, open_max_s=0.2),
     executor=ExecutorSettings(first_delay_s=0.02, max_delay_s=0.1, cleanup_grace_s=0.1),
-    watcher=WatcherSettings(interval_s=0.02, max_interval_s=0.1),
+    watcher=WatcherSettings(interval_s=0.01, max_interval_s=0.1),
 )
 _WORKERS = 4
 

@@ -375,6 +375,13 @@ class Judges(ClusterShell):
         self.assertIn('0 failed', self.ok('driver', 'test', 'acme_v1', '--select', '*contract'))
         self.assertIn('0 failed', self.ok('driver', 'test', 'nodes_v1', '--select', '*contract'))
 
+    def test_groups_of_the_kit_can_be_set(self):
+        self.new('acme_v1')
+        create = ('--select', '*several_roles*')
+        self.ok('driver', 'test', 'acme_v1', '--group', 'boss=1', '--group', 'worker=2', *create)
+        err = self.fails(2, 'driver', 'test', 'acme_v1', '--group', 'boss=many', *create)
+        self.assertIn("boss=many: 'many' is not a count", err)
+
     def test_a_folder_is_tested_only_if_it_is_written_as_a_path(self):
         self.enterContext(contextlib.chdir(self.folder))
         for name in ('narrow', 'noop', 'example_v1', 'acme_v1'):

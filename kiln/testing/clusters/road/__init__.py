@@ -1,0 +1,1 @@
+"""The user's way with a driver: a cluster file, a site, and what machines answer."""

@@ -1,0 +1,1 @@
+"""Drivers of nodes that are wrong in one way each, by what a user would notice."""

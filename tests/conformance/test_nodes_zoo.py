@@ -1,0 +1,194 @@
+"""Self-test of the kit for drivers of nodes: each wrong driver is caught by one behaviour."""
+
+import pathlib
+import tempfile
+import unittest
+
+from kiln.testing.clusters.behaviours.answers import Answers
+from kiln.testing.clusters.behaviours.choice import Choice
+from kiln.testing.clusters.behaviours.crashes import AtCommits, AtRandom
+from kiln.testing.clusters.behaviours.disclosure import Disclosure
+from kiln.testing.clusters.behaviours.each_node import EachNode
+from kiln.testing.clusters.behaviours.life import Life
+from kiln.testing.clusters.behaviours.repeats import Repeats
+from kiln.testing.clusters.behaviours.same_answer import SameAnswer
+from kiln.testing.clusters.behaviours.truth import Truth
+from kiln.testing.clusters.behaviours.user_way import UserWay
+from kiln.testing.clusters.behaviours.verb_runs import VerbRuns
+from kiln.testing.clusters.behaviours.versions import Versions
+from kiln.testing.clusters.behaviours.waiting import Waiting
+from kiln.testing.clusters.fixture import ClusterFixture
+from kiln.testing.conformance import BehaviourOutcome
+from kiln.testing.runner import run, selected
+from tests.conformance.node_animals import choosing, giving, lasting, polling
+
+#: What an author tells the kit about the machines of the polling drivers.
+MACHINES = {
+    'ready_machine': polling.UP, 'drained_machine': polling.IDLE, 'serving_machine': polling.BUSY,
+}  # fmt: skip
+#: Seconds, also on a busy machine, of what would take minutes if each failure waited.
+PROMPT_S = 45.0
+LEAST = {'least': {'control': 2, 'worker': 2}}
+
+ELSEWHERE = (SameAnswer, 'bootstrap_is_the_same_in_another_process')
+LATER = (SameAnswer, 'bootstrap_of_an_attempt_stays_the_same_when_the_cluster_changes')
+BEFORE = (EachNode, 'what_a_node_is_given_does_not_depend_on_nodes_before_it')
+TOKEN = (EachNode, 'a_join_token_is_bound_to_its_node_and_attempt')
+NO_WAIT = (Waiting, 'bootstrap_does_not_wait')
+IN_TIME = (Waiting, 'a_poll_of_a_machine_that_is_away_ends_by_its_deadline')
+NOT_READY = (Truth, 'a_node_is_not_ready_before_its_machine_is')
+STAY = (Choice, 'nodes_that_must_stay_are_kept')
+
+#: Every wrong driver, the behaviour that catches it, and words of the failure.
+ZOO = {
+    giving.Homely: (*ELSEWHERE, 'environment'),
+    giving.Wandering: (*ELSEWHERE, 'working directory'),
+    giving.Local: (*ELSEWHERE, 'host name'),
+    giving.Dated: (*ELSEWHERE, 'time of day'),
+    giving.Counting: (*LATER, 'has another node'),
+    giving.Planning: (*LATER, 'other counts'),
+    giving.Generational: (*LATER, 'another generation'),
+    giving.Caching: (*BEFORE, 'kit-1 kit-control-1'),
+    giving.Sharing: (*TOKEN, 'is given the token of another'),
+    giving.Stale: (*TOKEN, 'is given the token of another'),
+    giving.Generous: (EachNode, 'no_node_is_given_the_key_of_the_cluster', 'is given the key'),
+    giving.Roaming: (Versions, 'all_files_that_nodes_depend_on_belong_to_the_version', 'passwd'),
+    choosing.Grasping: (Choice, 'only_nodes_of_the_question_are_named', 'order was asked'),
+    choosing.Greedy: (Choice, 'no_more_nodes_go_than_were_asked_for', ''),
+    choosing.Heedless: (Choice, 'nodes_that_go_already_count', 'one after the other'),
+    choosing.Trusting: (*STAY, 'unhealthy'),
+    choosing.Moody: (Repeats, 'the_choice_of_nodes_is_the_same_when_it_is_asked_for_again', ''),
+    choosing.Clinging: (UserWay, 'each_later_change_of_it_succeeds', 'replace'),
+    polling.Sleepy: (*NO_WAIT, '30.0 s'),
+    polling.Endless: (*IN_TIME, 'is_ready of a machine that is silent does not end'),
+    polling.Dogged: (*IN_TIME, 'drain of a machine'),
+    polling.Stubborn: (Waiting, 'a_drain_ends_if_nothing_can_change_it', 'is not drained'),
+    polling.Eager: (*NOT_READY, 'never answers'),
+    polling.Optimist: (*NOT_READY, 'ready while its machine'),
+    polling.Envious: (*NOT_READY, 'ready while its machine'),
+    polling.Hopeless: (Truth, 'a_machine_that_does_not_answer_has_not_failed', 'is given up'),
+    polling.Rude: (
+        Truth, 'a_node_is_drained_once_it_serves_nothing_and_not_before', 'drained while'),
+    lasting.Once: (Repeats, 'a_hook_that_is_called_again_changes_nothing', 'the second'),
+    lasting.Remembering: (Repeats, 'a_hook_needs_no_hook_before_it_in_the_same_process', 'prep'),
+    lasting.Mourning: (Repeats, 'what_is_gone_already_needs_no_deletion', 'goodbye'),
+    lasting.Forgetting: (UserWay, 'a_driver_needs_no_memory_of_earlier_calls', 'validated'),
+    lasting.Confiding: (Disclosure, 'no_answer_about_a_node_has_a_secret', 'is_ready'),
+    lasting.Quoting: (Disclosure, 'no_error_quotes_a_secret', 'an error of bootstrap'),
+    lasting.Betraying: (Disclosure, 'nothing_that_is_shown_has_a_secret', 'verb tokens'),
+    lasting.Crooked: (VerbRuns, 'each_verb_runs_and_its_answer_is_plain_data', 'machines'),
+}  # fmt: skip
+#: Drivers from which the wrong ones differ in one way each.
+CORRECT = (choosing.Quorum, polling.Polling)
+SUITES = tuple(dict.fromkeys(suite for suite, *_ in ZOO.values()))
+
+
+def reference(animal):
+    return f'{animal.__module__}:{animal.__name__}'
+
+
+def judged(driver, suites, select=None, **attributes):
+    given = type('Given', (ClusterFixture, unittest.TestCase), {'driver': driver, **attributes})
+    return run(given, selected(suites, select), None)
+
+
+def told(animal):
+    """Return what the author of a driver tells the kit."""
+    if issubclass(animal, choosing.Quorum):
+        return LEAST
+    return MACHINES if issubclass(animal, polling.Polling) else {}
+
+
+class Zoo(unittest.TestCase):
+    def test_correct_drivers_pass(self):
+        for animal in CORRECT:
+            with self.subTest(animal.__name__):
+                results = judged(reference(animal), SUITES, **told(animal))
+                failed = [one for one in results if one.outcome is BehaviourOutcome.FAILED]
+                self.assertEqual([], failed)
+
+    def test_what_an_author_tells_is_shown(self):
+        results = [
+            *judged(reference(polling.Polling), [Truth], **MACHINES),
+            *judged(reference(polling.ByRule), [Truth], ['*ready*', '*failed']),
+            *judged(reference(choosing.Quorum), [Choice], **LEAST),
+        ]
+        self.assertEqual({BehaviourOutcome.PASSED}, {one.outcome for one in results})
+
+    def test_what_an_author_does_not_tell_is_not_shown_with_the_attribute_to_set(self):
+        results = [
+            *judged(reference(polling.Polling), [Truth, Waiting]),
+            *judged(reference(choosing.Quorum), [Choice]),
+        ]
+        reasons = [one.reason for one in results if one.outcome is BehaviourOutcome.NOT_SHOWN]
+        for attribute in ('ready_machine', 'serving_machine', 'drained_machine', 'least'):
+            self.assertTrue(any(attribute in one for one in reasons), (attribute, reasons))
+
+    def test_a_driver_that_creates_no_cluster_fails_once_for_each_subject(self):
+        results = judged(reference(lasting.Broken), (UserWay, Life, AtCommits, AtRandom))
+        failed = [one.name for one in results if one.outcome is BehaviourOutcome.FAILED]
+        self.assertEqual(
+            [
+                'test_a_file_with_several_roles_becomes_a_cluster',
+                'test_each_answer_on_the_way_is_of_the_kind_that_the_contract_names',
+                'test_a_cluster_is_created_and_every_node_is_one_machine',
+                'test_a_creation_killed_at_any_commit_ends_as_if_undisturbed',
+            ],
+            failed,
+        )
+        self.assertLess(sum(one.seconds for one in results), PROMPT_S)
+
+    def test_a_driver_that_waits_costs_no_time_and_fails_where_time_is_judged(self):
+        suites = (Answers, SameAnswer, EachNode, Waiting, Repeats, UserWay, Life)
+        results = judged(reference(polling.Sleepy), suites)
+        failed = [one.name for one in results if one.outcome is BehaviourOutcome.FAILED]
+        self.assertEqual(['test_bootstrap_does_not_wait'], failed)
+        self.assertLess(sum(one.seconds for one in results), PROMPT_S)
+
+    def test_a_template_that_is_read_too_late_is_found(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'late_v1')
+        folder.mkdir()
+        (folder / 'version.py').write_text("version = '1.0.0'\ndriver = 'late_v1'\n")
+        (folder / 'start.sh').write_text('#!/bin/sh\n')
+        (folder / 'driver.py').write_text(LATE)
+        results = judged(str(folder), [Versions])
+        failed = [one.name for one in results if one.outcome is BehaviourOutcome.FAILED]
+        self.assertEqual(
+            ['test_a_driver_that_is_open_keeps_to_the_files_of_its_version'], failed, results
+        )
+
+
+LATE = """\
+import pathlib
+
+from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.templates.definition import TemplateDefinition
+from kiln.cluster_drivers.values import Bootstrap
+
+
+class Driver(NodeClusterDriver):
+    name, version = 'late_v1', '1.0.0'
+    provides = [('*', '*', 'late')]
+
+    def get_template_definition(self):
+        return TemplateDefinition(directory=None)
+
+    def bootstrap(self, context, cluster, node):
+        path = pathlib.Path(__file__).with_name('start.sh')
+        return Bootstrap(user_data=path.read_bytes())
+"""
+
+
+def _test_of(animal, suite, name, words):
+    def test(self):
+        (result,) = judged(reference(animal), [suite], [f'test_{name}'], **told(animal))
+        self.assertIs(BehaviourOutcome.FAILED, result.outcome, result.reason)
+        self.assertIn(words, result.reason)
+
+    test.__name__ = f'test_the_kit_catches_the_driver_{animal.__name__.lower()}'
+    return test
+
+
+for _animal, _caught in ZOO.items():
+    _test = _test_of(_animal, *_caught)
+    setattr(Zoo, _test.__name__, _test)
