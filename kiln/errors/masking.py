@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kiln.foreign.text import visible
+
 #: A longer text is cut before it is searched; no error needs as much.
 LONGEST = 32 * 1024
 _MASK = '***'
@@ -106,6 +108,11 @@ def _credentials(text: str) -> Iterator[_Span]:
                 # The last @ ends the password.
                 if password := url[1].rpartition('@')[0]:
                     yield url.start(1), url.start(1) + len(password)
+
+
+def told(text: str, longest: int) -> str:
+    """Return what an error says of a text: no credentials, nothing unseen, and not too much."""
+    return cut(redact(visible(cut(text, LONGEST))), longest)
 
 
 def cut(text: str, longest: int) -> str:
