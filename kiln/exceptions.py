@@ -25,6 +25,9 @@ from kiln.errors.masking import redact as redact
 from kiln.errors.masking import told as told
 from kiln.foreign.text import visible as visible
 
+#: The facts that a backend writes.
+_FOREIGN = frozenset({'fault', 'request_id'})
+
 
 class AmphoraComputeError(KilnError):
     """Root of all errors of compute drivers, and the error for unforeseen failures."""
@@ -74,7 +77,7 @@ class AmphoraComputeError(KilnError):
                 unknown = sorted(facts.keys() - set(self.FACTS))
                 raise TypeError(f'{type(self).__name__} carries no {", ".join(unknown)}')
             if value is not None:
-                setattr(self, name, told(value, self.longest) if name == 'fault' else value)
+                setattr(self, name, told(value, self.longest) if name in _FOREIGN else value)
         if retry_after is not None:
             self.retry_after = retry_after
         if outcome is not None:

@@ -44,6 +44,7 @@ def status_of(connection: http.client.HTTPConnection, path: str, limit_s: float)
     try:
         with exchange(limit_s, _LONGEST_HEAD):
             connection.request('GET', path, headers={'Connection': 'close'})
-            return connection.getresponse().status
+            with connection.getresponse() as answer:
+                return answer.status
     finally:
         connection.close()

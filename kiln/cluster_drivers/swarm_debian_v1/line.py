@@ -93,8 +93,8 @@ class TlsLine:
         try:
             with exchange(within_deadline(timeout_s)):
                 connection.request(method, path, content, headers)
-                answer = connection.getresponse()
-                said = read_at_most(answer)
+                with connection.getresponse() as answer:
+                    said = read_at_most(answer)
         except ssl.SSLCertVerificationError as exc:
             self.close()
             raise Silent(

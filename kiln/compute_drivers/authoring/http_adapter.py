@@ -15,7 +15,7 @@ import urllib3.connection
 import urllib3.connectionpool
 
 from kiln.foreign.answers import DEEPEST, too_deep
-from kiln.foreign.exchange import TimedSocket, exchange
+from kiln.foreign.exchange import TimedSocket, exchange, left_s
 
 #: The most bytes of an answer, compressed or not; a page of servers has a few millions.
 MOST_BYTES = 64 * 1024 * 1024
@@ -29,8 +29,10 @@ def timed(kind: type[Any]) -> type[Any]:
 
     class Timed(kind):  # type: ignore[misc]  # the base is an argument
         sock: Any
+        timeout: Any
 
         def connect(self) -> None:
+            self.timeout = left_s(self.timeout)
             super().connect()
             if not isinstance(self.sock, TimedSocket):
                 self.sock = TimedSocket(self.sock)
@@ -86,7 +88,7 @@ class BoundedAdapter(requests.adapters.HTTPAdapter):
 
 def _total_s(timeout: Any) -> float:
     parts = timeout if isinstance(timeout, tuple) else (timeout,)
-    return float('inf') if None in parts else float(sum(parts))
+    return float('inf') if None in parts else float(max(parts))
 
 
 def _read(response: requests.Response) -> None:

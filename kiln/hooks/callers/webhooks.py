@@ -89,9 +89,9 @@ def _post(
         # The watchdog leaves a late thread behind; this ends the thread as well.
         with exchange(timeout_s):
             connection.request('POST', path, body, dict(headers))
-            response = connection.getresponse()
-            after_s = retry_after(response.getheader('Retry-After'))
-            return response.status, after_s, read_at_most(response, MAX_ANSWER)
+            with connection.getresponse() as response:
+                after_s = retry_after(response.getheader('Retry-After'))
+                return response.status, after_s, read_at_most(response, MAX_ANSWER)
     finally:
         connection.close()
 

@@ -45,10 +45,12 @@ class Connections(requests.Session):
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
         """Send a request; without a timeout of its own it gets that of its call."""
         # keystoneauth sets no timeout when it gets a token or discovers versions.
-        if kwargs.get('timeout') is None:
-            deadline = current_deadline()
-            left_s = math.inf if deadline is None else max(_SHORTEST_S, deadline.remaining_s())
-            kwargs['timeout'] = tuple(min(limit_s, left_s) for limit_s in self._timeouts_s)
+        limits_s = kwargs.get('timeout') or self._timeouts_s
+        if not isinstance(limits_s, tuple):
+            limits_s = (limits_s, limits_s)
+        deadline = current_deadline()
+        left_s = math.inf if deadline is None else max(_SHORTEST_S, deadline.remaining_s())
+        kwargs['timeout'] = tuple(min(limit_s, left_s) for limit_s in limits_s)
         return super().send(request, **kwargs)
 
     def merge_environment_settings(
