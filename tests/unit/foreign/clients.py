@@ -156,7 +156,7 @@ COVERED = {
     'kiln.hooks.callers.webhooks': 'webhook',
     'kiln.wrappers.watcher.probe': 'probe_http',
 }
-#: Modules that import such a library and are no client of others, and why.
+#: Modules that import such a library without asking anybody else, and why.
 NO_CLIENT = {
     'kiln.adapters.octavia.settings': 'it loads options of keystoneauth',
     'kiln.cli.site.conductor': 'it reads the name of this host',
