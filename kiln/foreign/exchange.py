@@ -137,6 +137,13 @@ class TimedSocket:
         _took(len(content))
         return content
 
+    def recv_into(self, buffer: Any, *more: int) -> int:
+        """Read the bytes that come next into a buffer; return their number."""
+        self.limit()
+        count = int(self.plain.recv_into(buffer, *more))
+        _took(count)
+        return count
+
     def sendall(self, content: Any) -> None:
         """Send all bytes."""
         left = memoryview(content).cast('B')

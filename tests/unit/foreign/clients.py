@@ -19,6 +19,7 @@ from kiln.hooks.callers.watchdog import Watchdog
 from kiln.hooks.callers.webhooks import call_webhook
 from kiln.hooks.hook import Webhook
 from kiln.models import Address, Amphora, State
+from kiln.wrappers.circuit.redis import redis_storage
 from kiln.wrappers.watcher.probe import HttpProbe, TcpProbe
 from tests.unit.cluster_drivers.samples import context, node
 from tests.unit.cluster_drivers.swarm.case import a_node
@@ -131,11 +132,21 @@ def keystone(port, limit_s):
         services.close()
 
 
+def redis_circuit(port, limit_s):
+    storage = redis_storage(f'redis://127.0.0.1:{port}')('east')
+    try:
+        # The text is that of its log.
+        assert storage.exchange('', None) is None
+        return 'it is not shared'
+    finally:
+        storage.close()
+
+
 CLIENTS = {
     one.__name__: one
     for one in (
         node_engine, ready_http, ready_tcp, probe_http, probe_tcp, webhook, appliance_probe,
-        docker_engine, docker_ssh, nova, keystone,
+        docker_engine, docker_ssh, nova, keystone, redis_circuit,
     )
 }  # fmt: skip
 
@@ -154,6 +165,7 @@ COVERED = {
     'kiln.foreign.exchange': 'probe_tcp',
     'kiln.foreign.http': 'probe_http',
     'kiln.hooks.callers.webhooks': 'webhook',
+    'kiln.wrappers.circuit.redis': 'redis_circuit',
     'kiln.wrappers.watcher.probe': 'probe_http',
 }
 #: Modules that import such a library without asking anybody else, and why.
@@ -166,5 +178,4 @@ NO_CLIENT = {
     'kiln.engine.conductor': 'it reads the name of this host',
     'kiln.engine.work_sources.opening': "taskflow reads from the site's own job board",
     'kiln.engine.work_sources.taskflow_board': "taskflow reads from the site's own job board",
-    'kiln.wrappers.circuit.redis': "redis reads from the site's own Redis",
 }

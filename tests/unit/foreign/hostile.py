@@ -118,18 +118,33 @@ def no_http(server, stream):
     stream.sendall(b'SSH-2.0-OpenSSH_9.2\r\n' + bytes(range(256)))
 
 
+def dripping_reply(server, stream):
+    stream.sendall(b'+')
+    _drip(server, stream)
+
+
+def flood_of_a_reply(server, stream):
+    stream.sendall(b'$2000000000\r\n')
+    _flood(server, stream, b'x' * 1_000_000)
+
+
+def deep_reply(server, stream):
+    stream.sendall(b'*1\r\n' * 10_000)
+
+
 #: All that a server does, by name; those that never end, and those that do.
 ENDLESS = {
     one.__name__: one
     for one in (
         silence, dripping_head, dripping_body, dripping_chunks, going_on, flood_of_headers, flood,
+        dripping_reply,
     )
 }  # fmt: skip
 BEHAVIOURS = ENDLESS | {
     one.__name__: one
     for one in (
         bomb, deep, deep_refusal, escapes, raw_escapes, long_refusal, redirects, too_short,
-        negative_length, no_length, wrong_chunks, no_http,
+        negative_length, no_length, wrong_chunks, no_http, flood_of_a_reply, deep_reply,
     )
 }  # fmt: skip
 

@@ -6,7 +6,10 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiln.cli.exit_codes import explain
 from kiln.cli.output.visible_stream import drawn_on, visible_stream
+from kiln.cluster_service.why import Reason
+from kiln.clusters.models import Cause
 from kiln.exceptions import AmphoraComputeError, BuildFailed
 from kiln.foreign.text import plain, visible
 
@@ -49,6 +52,16 @@ class Shown(unittest.TestCase):
         self.assertEqual(len(str(error)), AmphoraComputeError.longest)
         self.assertRegex(str(error), r'\[\.\.\. \d+ characters\]$')
         self.assertEqual(str(AmphoraComputeError(str(error))), str(error))
+
+    def test_the_reason_of_a_node_cannot_act_on_the_terminal_of_its_reader(self):
+        cause = Cause(code='x', message='a\x1b[2J', because=Cause(code='y', message='\u202eb'))
+        lines = [*Reason(about='web', said='not ready', cause=cause, do=('c\x07',)).lines()]
+        self.assertEqual(
+            ['web: not ready', '  because: a\\x1b[2J', '    because: \\u202eb', '  you: c\\x07'],
+            lines,
+        )
+        self.assertIn('\\x1b[2J', explain(BuildFailed('no\x1b[2J')))
+        self.assertIn('\\x1b[2J', explain(OSError('no\x1b[2J')))
 
     def test_a_stream_of_commands_shows_escapes_except_to_what_draws_itself(self):
         below = io.StringIO()
