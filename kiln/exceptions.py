@@ -22,6 +22,11 @@ from kiln.errors.configuration import DriverNotFound as DriverNotFound
 from kiln.errors.configuration import KilnError as KilnError
 from kiln.errors.configuration import agreeing
 from kiln.errors.masking import redact as redact
+from kiln.errors.masking import told as told
+from kiln.foreign.text import visible as visible
+
+#: The facts that a backend writes.
+_FOREIGN = frozenset({'fault', 'request_id'})
 
 
 class AmphoraComputeError(KilnError):
@@ -72,7 +77,7 @@ class AmphoraComputeError(KilnError):
                 unknown = sorted(facts.keys() - set(self.FACTS))
                 raise TypeError(f'{type(self).__name__} carries no {", ".join(unknown)}')
             if value is not None:
-                setattr(self, name, redact(value) if name == 'fault' else value)
+                setattr(self, name, told(value, self.longest) if name in _FOREIGN else value)
         if retry_after is not None:
             self.retry_after = retry_after
         if outcome is not None:

@@ -15,6 +15,7 @@ from cliff.command import Command
 
 from kiln.cli.commands import CommandTable
 from kiln.cli.exit_codes import ExitCode, code_of, explain
+from kiln.cli.output.visible_stream import visible_stream
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.clusters.exceptions import WithProblems
 
@@ -75,6 +76,7 @@ class KilnApp(App):
             # Else `kiln compute build --help` would print the help of kiln.
             deferred_help=True,
         )
+        self.stdout, self.stderr = visible_stream(self.stdout), visible_stream(self.stderr)
         # The completion of cliff supports one shell and no names of objects.
         del self.command_manager.commands['complete']
         #: The options of kiln, set when ``settings`` or ``backends`` is first read.

@@ -185,4 +185,4 @@ def _remedy(error: exc.KilnError) -> str:
 
 
 def _one_line(text: str) -> str:
-    return ' '.join(text.split())
+    return exc.visible(' '.join(text.split()))

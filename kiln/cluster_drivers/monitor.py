@@ -13,7 +13,9 @@ from kiln.cluster_drivers.author_errors import described
 from kiln.cluster_drivers.parameters import ParameterType
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.models import Cluster
-from kiln.exceptions import redact
+from kiln.exceptions import told
+
+_LONGEST_REASON = 500
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class Gauge:
                 pull.values = dict(self._monitor.pull())
         # An author's code can raise anything, even SystemExit; the reader waits for an end.
         except BaseException as exc:
-            pull.reason = redact(described(exc))
+            pull.reason = told(described(exc), _LONGEST_REASON)
         with self._changed:
             pull.ended = True
             self._pull = None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import http.client
 import re
-import socket
 from typing import Protocol
 
 from kiln.clock import current_deadline
 from kiln.cluster_drivers.values import READY, Context, Readiness
 from kiln.clusters.models import Node
+from kiln.foreign.answers import words
+from kiln.foreign.exchange import connect, exchange
+from kiln.foreign.http import PlainConnection, status_of
 
 #: The limit of one poll, so that a dead node does not delay the others.
 LOOK_S = 2.0
@@ -58,12 +60,10 @@ class WhenTcp:
         if not node.address:
             return Readiness.not_yet('it has no address yet')
         try:
-            with socket.create_connection(
-                (node.address, self.port), timeout=within_deadline(LOOK_S)
-            ):
+            with exchange(within_deadline(LOOK_S)), connect(node.address, self.port):
                 return READY
         except OSError as exc:
-            return Readiness.not_yet(f'port {self.port} accepts no connection: {exc}')
+            return Readiness.not_yet(f'port {self.port} accepts no connection: {words(exc)}')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,16 +76,11 @@ class WhenHttp:
     def __call__(self, context: Context, node: Node) -> Readiness:
         if not node.address:
             return Readiness.not_yet('it has no address yet')
-        connection = http.client.HTTPConnection(
-            node.address, self.port, timeout=within_deadline(LOOK_S)
-        )
+        connection = PlainConnection(node.address, self.port)
         try:
-            connection.request('GET', self.path)
-            status = connection.getresponse().status
+            status = status_of(connection, self.path, within_deadline(LOOK_S))
         except (OSError, http.client.HTTPException) as exc:
-            return Readiness.not_yet(f'port {self.port} does not answer: {exc}')
-        finally:
-            connection.close()
+            return Readiness.not_yet(f'port {self.port} does not answer: {words(exc)}')
         if 200 <= status < 400:
             return READY
         return Readiness.not_yet(f'port {self.port} responds to {self.path} with {status}')

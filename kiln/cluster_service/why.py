@@ -11,7 +11,7 @@ from kiln.clusters.models import Cause, ConditionKind, Node, NodeState, Operatio
 from kiln.engine.plan.changes import named
 from kiln.engine.plan.conditions import conditions
 from kiln.engine.plan.lifecycle import LONGEST_PAUSE_S
-from kiln.exceptions import redact
+from kiln.exceptions import redact, visible
 
 _STARTING = frozenset(
     {NodeState.BUILDING, NodeState.BOOTING, NodeState.JOINING, NodeState.RESETTING}
@@ -43,12 +43,16 @@ class Reason:
         yield f'{self.about}: {self.said}'
         indent, cause = '  ', self.cause
         while cause is not None:
-            yield f'{indent}because: {redact(" ".join(cause.message.split()))}'
+            yield f'{indent}because: {_line(cause.message)}'
             cause, indent = cause.because, f'{indent}  '
         if self.next:
             yield f'  kiln: {self.next}'
         for action in self.do:
-            yield f'  you: {redact(" ".join(action.split()))}'
+            yield f'  you: {_line(action)}'
+
+
+def _line(text: str) -> str:
+    return redact(visible(' '.join(text.split())))
 
 
 def why(

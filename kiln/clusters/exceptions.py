@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from kiln.exceptions import Advice, ConfigurationError, KilnError, redact
+from kiln.exceptions import Advice, ConfigurationError, KilnError, told
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +39,7 @@ class WithProblems(ClusterError):
 
     code = 'with_problems'
     remedy = 'Correct each line that is named.'
+    longest = ConfigurationError.longest
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: Sequence[Problem] = tuple(problems)
@@ -103,7 +104,7 @@ class ClusterDriverError(ClusterError):
 
     def __init__(self, reason: str, hint: str = '', retryable: bool | None = None) -> None:
         super().__init__(f'{reason} {hint}'.strip())
-        self.reason, self.hint = redact(reason), redact(hint)
+        self.reason, self.hint = told(reason, self.longest), told(hint, self.longest)
         if retryable is not None:
             self.retryable = retryable
         self.advice = Advice.WAIT if self.retryable else Advice.REPAIR

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from kiln.errors.advice import Advice
-from kiln.errors.masking import redact
+from kiln.errors.masking import LONGEST, told
 
 
 class KilnError(Exception):
@@ -20,6 +20,8 @@ class KilnError(Exception):
     #: and an instance can override the default of its class.
     advice: Advice = Advice.REPAIR
     retryable: bool = False
+    #: Characters after which the text of an error is cut: others choose much of it.
+    longest: ClassVar[int] = 4096
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -31,7 +33,7 @@ class KilnError(Exception):
             cls.advice = agreeing(cls.advice, retryable=bool(own['retryable']))
 
     def __init__(self, message: str) -> None:
-        super().__init__(redact(message))
+        super().__init__(told(message, self.longest))
 
 
 def agreeing(advice: Advice, *, retryable: bool) -> Advice:
@@ -45,6 +47,8 @@ class ConfigurationError(KilnError):
     """The configuration is invalid."""
 
     code = 'configuration_error'
+    # One line for each mistake in a file.
+    longest = LONGEST
     remedy = 'Correct the named option or group.'
 
 

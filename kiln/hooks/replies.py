@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 import math
-import re
 from collections.abc import Mapping
 
 from kiln.exceptions import redact
+from kiln.foreign.answers import NotJson, parse_json
+from kiln.foreign.text import plain
 
 #: The longest message shown to users.
 LONGEST_MESSAGE = 500
 #: Bytes read from the output of a hook.
 MAX_ANSWER = 64 * 1024
-
-# Letters of any language stay; characters that move the cursor or change the
-# direction of text are removed.
-_CONTROL = re.compile(r'[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+')
-# Without this, "[31m" of a terminal colour would remain.
-_ESCAPES = re.compile(r'\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])')
 
 
 class Reply(enum.StrEnum):
@@ -70,10 +64,9 @@ def parse(content: bytes) -> Answer:
     :raises NoAnswer: the content is not such an object.
     """
     try:
-        said = json.loads(content)
-    # Deeply nested JSON overflows the stack of the parser.
-    except (ValueError, RecursionError) as exc:
-        raise NoAnswer('it is not JSON') from exc
+        said = parse_json(content)
+    except NotJson as exc:
+        raise NoAnswer(str(exc)) from exc
     if not isinstance(said, Mapping):
         raise NoAnswer('it is not a JSON object')
     message, after_s = said.get('message') or '', said.get('retryAfterSeconds') or 0
@@ -102,11 +95,8 @@ def retry_after(text: str | None) -> float | None:
 
 def clean(text: str) -> str:
     """Return a text as one short line without control characters and secrets."""
-    # Cut first: the output of a hook can be long, and the patterns are slow.
-    plain = _ESCAPES.sub('', text[: 8 * LONGEST_MESSAGE])
-    line = ' '.join(redact(_CONTROL.sub(' ', plain)).split())
-    # A lone surrogate cannot be encoded later.
-    line = line.encode(errors='replace').decode()
+    # Cut first: the output of a hook can be long.
+    line = redact(plain(text[: 8 * LONGEST_MESSAGE]))
     return line if len(line) <= LONGEST_MESSAGE else f'{line[: LONGEST_MESSAGE - 3]}...'
 
 

@@ -16,8 +16,8 @@ PACKAGE = ROOT / 'kiln'
 #: The storeys of doc/source/contributor/architecture.rst, from the ground up.
 STOREYS = (
     (
-        'kiln.errors', 'kiln.exceptions', 'kiln.models', 'kiln.clock', 'kiln.plugins',
-        'kiln.telemetry',
+        'kiln.foreign', 'kiln.errors', 'kiln.exceptions', 'kiln.models', 'kiln.clock',
+        'kiln.plugins', 'kiln.telemetry',
     ),
     ('kiln.compute_drivers', 'kiln.wrappers', 'kiln.conf', 'kiln.compute'),
     (
@@ -28,14 +28,16 @@ STOREYS = (
 )  # fmt: skip
 
 GROUND = {
-    'kiln.clock', 'kiln.exceptions', 'kiln.models', 'kiln.plugins', 'kiln.telemetry.events',
+    'kiln.clock', 'kiln.exceptions', 'kiln.foreign', 'kiln.models', 'kiln.plugins',
+    'kiln.telemetry.events',
 }  # fmt: skip
 CONTRACT = GROUND | {
     f'kiln.compute_drivers.{name}'
     for name in ('arguments', 'authoring', 'base', 'calls', 'hooks', 'validation')
 }
 VALUES = {
-    'kiln.clock', 'kiln.clusters', 'kiln.exceptions', 'kiln.models', 'kiln.plugins',
+    'kiln.clock', 'kiln.clusters', 'kiln.exceptions', 'kiln.foreign', 'kiln.models',
+    'kiln.plugins',
 }  # fmt: skip
 #: The folders of cluster drivers in tree; nothing but a driver may import its own.
 CLUSTER_DRIVERS = sorted(
@@ -52,8 +54,9 @@ MAY_IMPORT = {
         'kiln.wrappers.operations.operation', 'kiln.wrappers.watcher.probe',
     },
     # ---- ground
-    'kiln.errors': set(),
-    'kiln.exceptions': {'kiln.errors'},
+    'kiln.foreign': set(),
+    'kiln.errors': {'kiln.foreign.text'},
+    'kiln.exceptions': {'kiln.errors', 'kiln.foreign.text'},
     'kiln.clock': set(),
     'kiln.models': {'kiln.exceptions'},
     'kiln.plugins': {'kiln.exceptions'},
@@ -165,11 +168,13 @@ HOMES = {
     'docker': ('kiln.compute_drivers.docker.api',),
     'requests': (
         'kiln.compute_drivers.authoring.connection_failures',
+        'kiln.compute_drivers.authoring.http_adapter',
         'kiln.compute_drivers.docker.api',
         'kiln.compute_drivers.nova.api',
     ),
     'urllib3': (
         'kiln.compute_drivers.authoring.connection_failures',
+        'kiln.compute_drivers.authoring.http_adapter',
         'kiln.compute_drivers.docker.api',
     ),
     'futurist': ('kiln.wrappers.executor.workers',),

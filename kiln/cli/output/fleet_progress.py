@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
+from kiln.cli.output.visible_stream import drawn_on
+
 if TYPE_CHECKING:
     from kiln.cli.app import KilnApp
 
@@ -109,6 +111,6 @@ def live(total: int, stream: TextIO, title: str = '') -> Iterator[LiveTally]:
     from rich.live import Live
 
     drawn = LiveTally(total, title)
-    console = Console(file=stream)
+    console = Console(file=drawn_on(stream))
     with Live(drawn, console=console, refresh_per_second=12, redirect_stdout=False):
         yield drawn

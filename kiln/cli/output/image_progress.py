@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
+from kiln.cli.output.visible_stream import drawn_on
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.images.building.builder import Report
 from kiln.images.building.progress import Progress, Stage
@@ -38,7 +39,7 @@ def screen(app: KilnApp, name: str, formatter: str) -> Iterator[Report]:
         # The drawing is erased before the result is printed.
         with Live(
             drawn,
-            console=Console(file=app.stderr),
+            console=Console(file=drawn_on(app.stderr)),
             refresh_per_second=10,
             redirect_stdout=False,
             transient=True,

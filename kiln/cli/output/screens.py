@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from kiln.cli.cluster.following import Show
 from kiln.cli.output.operation_progress import Course, GroupCourse
+from kiln.cli.output.visible_stream import drawn_on
 from kiln.cluster_service.why import hint, span
 from kiln.clusters.models import Cause, Event, Node, NodeState
 from kiln.engine.plan.changes import named
-from kiln.exceptions import redact
+from kiln.exceptions import redact, visible
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -57,7 +58,7 @@ def screen(stream: TextIO, *, silent: bool = False) -> Iterator[Show]:
         from rich.console import Console
         from rich.live import Live
 
-        console = Console(file=stream)
+        console = Console(file=drawn_on(stream))
         # Drawn only by show().
         with Live(console=console, auto_refresh=False, redirect_stdout=False) as live:
             yield Drawn(live).show
@@ -143,7 +144,7 @@ def _draw_cluster(text: Text, one: Course) -> None:
             text.append(f'  {_held(one, nodes)}: ', style='yellow')
             text.append('\n    <- '.join(_messages(cause)) + '\n', style='yellow')
             if advice := hint(cause):
-                text.append(f'    -> {redact(advice)}\n', style='cyan')
+                text.append(f'    -> {_line(advice)}\n', style='cyan')
 
 
 def _draw_group(text: Text, group: GroupCourse, width: int, *, last: bool) -> None:
@@ -171,7 +172,7 @@ def _messages(cause: Cause | None) -> Iterator[str]:
 
 
 def _line(text: str) -> str:
-    return redact(' '.join(text.split()))
+    return redact(visible(' '.join(text.split())))
 
 
 def clock_time(at: float) -> str:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import socket
 import ssl
 from typing import Any, Protocol
 
 from kiln.cluster_drivers.readiness import within_deadline
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Node
+from kiln.foreign.answers import NotJson, parse_json, read_at_most, words
+from kiln.foreign.exchange import exchange
+from kiln.foreign.http import TlsConnection
 
 from .pki import Authority, identity
 
@@ -79,22 +81,20 @@ class TlsLine:
 
     def __init__(self, node: Node, tls: ssl.SSLContext, *, port: int = PORT) -> None:
         self._node = node
-        self._connection = _Connection(node, tls, port)
+        # The certificate must name the node, not the address.
+        self._connection = TlsConnection(node.address or '', port, tls, identity(node))
 
     def ask(
         self, method: str, path: str, body: object = None, *, timeout_s: float = LOOK_S
     ) -> Any:
         name, connection = self._node.name, self._connection
-        timeout_s = within_deadline(timeout_s)
-        connection.timeout = timeout_s
-        if connection.sock is not None:
-            connection.sock.settimeout(timeout_s)
         content = None if body is None else json.dumps(body)
         headers = {} if content is None else {'Content-Type': 'application/json'}
         try:
-            connection.request(method, path, content, headers)
-            answer = connection.getresponse()
-            said = answer.read()
+            with exchange(within_deadline(timeout_s)):
+                connection.request(method, path, content, headers)
+                with connection.getresponse() as answer:
+                    said = read_at_most(answer)
         except ssl.SSLCertVerificationError as exc:
             self.close()
             raise Silent(
@@ -105,7 +105,9 @@ class TlsLine:
         except (OSError, http.client.HTTPException) as exc:
             self.close()
             where = f'{connection.host}:{connection.port}'
-            raise Silent(f'The engine of node {name} does not answer at {where}: {exc}.') from exc
+            raise Silent(
+                f'The engine of node {name} does not answer at {where}: {words(exc)}.'
+            ) from exc
         if answer.status >= http.HTTPStatus.BAD_REQUEST:
             raise Refused(f'The engine of node {name} refuses: {_message(said)}.')
         return _read(said, name)
@@ -115,32 +117,15 @@ class TlsLine:
         self._connection.close()
 
 
-class _Connection(http.client.HTTPSConnection):
-    """A connection whose certificate must name the node, not the address."""
-
-    def __init__(self, node: Node, tls: ssl.SSLContext, port: int) -> None:
-        super().__init__(node.address or '', port, context=tls)
-        self._tls, self._identity = tls, identity(node)
-
-    def connect(self) -> None:
-        plain = socket.create_connection((self.host, self.port), self.timeout)
-        try:
-            self.sock = self._tls.wrap_socket(plain, server_hostname=self._identity)
-        # No other code has the socket yet, so close it here.
-        except BaseException:
-            plain.close()
-            raise
-
-
 def _read(said: bytes, name: str) -> Any:
     try:
-        return json.loads(said) if said.strip() else None
-    except ValueError:
-        raise Silent(f'The engine of node {name} responds with text that is not JSON.') from None
+        return parse_json(said) if said.strip() else None
+    except NotJson as exc:
+        raise Silent(f'The response of the engine of node {name} cannot be read: {exc}.') from None
 
 
 def _message(said: bytes) -> str:
     try:
-        return str(json.loads(said)['message']).rstrip('.')
-    except (ValueError, KeyError, TypeError):
+        return str(parse_json(said)['message']).rstrip('.')
+    except (NotJson, KeyError, TypeError):
         return said.decode(errors='replace')[:200] or 'no reason given'

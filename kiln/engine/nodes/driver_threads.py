@@ -15,6 +15,9 @@ MOST = 64
 CALLS_AT_ONCE = 8
 #: Seconds after which a thread is passed on: quick calls need not wait for a turn each.
 TURN_S = 0.02
+#: Seconds that calls under way have to end when the process ends: an answer to a poll of a
+#: node takes two at most.
+CLOSE_S = 3.0
 
 
 class LimitedThreads:
@@ -71,7 +74,7 @@ class DriverThreads:
         self._open.add(future)
         future.add_done_callback(self._open.discard)
 
-    def close(self, wait_s: float = 10.0) -> None:
+    def close(self, wait_s: float = CLOSE_S) -> None:
         """Start nothing more, and wait for calls under way; one that hangs is left."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         concurrent.futures.wait(list(self._open), timeout=wait_s)

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.foreign.answers import Flood, read_at_most, words
+from kiln.foreign.exchange import exchange
+from kiln.foreign.http import PlainConnection, TlsConnection
 from kiln.hooks.callers.watchdog import Watchdog
 from kiln.hooks.hook import Webhook
 from kiln.hooks.replies import MAX_ANSWER, Answer, NoAnswer, parse, retry_after
@@ -45,8 +48,10 @@ def call_webhook(
         status, after_s, content = watchdog.run(
             document['invocation'], lambda: _post(webhook, headers, body, timeout_s), timeout_s
         )
+    except Flood:
+        return Answer.failed(f'its answer has more than {MAX_ANSWER} bytes')
     except (OSError, http.client.HTTPException, ValueError) as exc:
-        return Answer.failed(f'it did not answer: {exc}' if str(exc) else 'it did not answer')
+        return Answer.failed(f'it did not answer: {words(exc)}')
     return _answer(status, after_s, content)
 
 
@@ -76,17 +81,17 @@ def _post(
     connection: http.client.HTTPConnection
     if url.scheme == 'https':
         trusted = ssl.create_default_context(cafile=webhook.ca_file)
-        connection = http.client.HTTPSConnection(
-            url.hostname, url.port, timeout=timeout_s, context=trusted
-        )
+        connection = TlsConnection(url.hostname, url.port, trusted)
     else:
-        connection = http.client.HTTPConnection(url.hostname, url.port, timeout=timeout_s)
+        connection = PlainConnection(url.hostname, url.port)
+    path = urllib.parse.urlunsplit(('', '', url.path or '/', url.query, ''))
     try:
-        path = urllib.parse.urlunsplit(('', '', url.path or '/', url.query, ''))
-        connection.request('POST', path, body, dict(headers))
-        response = connection.getresponse()
-        after_s = retry_after(response.getheader('Retry-After'))
-        return response.status, after_s, response.read(MAX_ANSWER + 1)
+        # The watchdog leaves a late thread behind; this ends the thread as well.
+        with exchange(timeout_s):
+            connection.request('POST', path, body, dict(headers))
+            with connection.getresponse() as response:
+                after_s = retry_after(response.getheader('Retry-After'))
+                return response.status, after_s, read_at_most(response, MAX_ANSWER)
     finally:
         connection.close()
 
@@ -94,8 +99,6 @@ def _post(
 def _answer(status: int, after_s: float | None, content: bytes) -> Answer:
     if 300 <= status < 400:
         return Answer.failed(f'it sent a redirect (HTTP {status}), which is not followed')
-    if len(content) > MAX_ANSWER:
-        return Answer.failed(f'its answer has more than {MAX_ANSWER} bytes')
     try:
         said = parse(content)
     except NoAnswer as exc:

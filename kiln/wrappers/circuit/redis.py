@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
 
 from kiln.exceptions import DriverLoadError
+from kiln.foreign.exchange import TimedSocket, exchange
 from kiln.plugins.extras import importing
 from kiln.wrappers.circuit.shared import SharedPhase, SharedStorage
 
@@ -22,6 +23,8 @@ LOG = logging.getLogger(__name__)
 #: How long an unresponsive Redis can delay a call, and how long it is then not called.
 TIMEOUT_S = 0.5
 PAUSE_S = 5.0
+#: A record has some hundred bytes.
+_MOST_BYTES = 64 * 1024
 
 # All of it in one step, on the clock of Redis: hosts need not agree on the time. A time
 # of -1 is infinite. Only a process that has read the latest record replaces it, so of
@@ -73,10 +76,11 @@ class RedisStorage(SharedStorage):
         if time.monotonic() < self._pause_until:
             return None
         try:
-            answer = self._script(keys=[self._key], args=_arguments(known, offered))
+            with exchange(2 * TIMEOUT_S, _MOST_BYTES):
+                answer = self._script(keys=[self._key], args=_arguments(known, offered))
             found = _shared_phase(answer)
         # ValueError and TypeError: another program has written the record.
-        except (self._errors, ValueError, TypeError) as exc:
+        except (self._errors, ValueError, TypeError, RecursionError) as exc:
             self._pause_until = time.monotonic() + self._pause_s
             if not self._in_trouble:
                 self._in_trouble = True
@@ -112,7 +116,19 @@ def redis_storage(
         retry=Retry(NoBackoff(), 0),
         decode_responses=True,
     )
+    pool = client.connection_pool
+    pool.connection_class = _timed(pool.connection_class)
     return lambda name: RedisStorage(name, client, namespace=namespace, pause_s=pause_s)
+
+
+def _timed(kind: type[Any]) -> type[Any]:
+    """Return a class of connections whose reads end with the exchange of their thread."""
+
+    class Timed(kind):  # type: ignore[misc]  # the base is an argument
+        def _connect(self) -> Any:
+            return TimedSocket(super()._connect())
+
+    return Timed
 
 
 def _arguments(known: str, offered: SharedPhase | None) -> list[str | int]:

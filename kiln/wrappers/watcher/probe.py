@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import socket
 import ssl
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kiln.compute_drivers import validation
 from kiln.exceptions import InvalidRequest
+from kiln.foreign.answers import words
+from kiln.foreign.exchange import connect, exchange
 from kiln.models import Amphora
 
 if TYPE_CHECKING:
@@ -64,9 +65,10 @@ class TcpProbe:
 
     def _connect(self, address: str) -> None:
         try:
-            socket.create_connection((address, self.port), self.timeout_s).close()
+            with exchange(self.timeout_s), connect(address, self.port):
+                return
         except OSError as exc:
-            raise NotReady(f'{_host_port(address, self.port)}: {exc}') from exc
+            raise NotReady(f'{_host_port(address, self.port)}: {words(exc)}') from exc
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,31 +108,27 @@ class HttpProbe:
         # Few callers have this probe, and each that opens a backend would pay for the import.
         import http.client
 
+        from kiln.foreign.http import status_of
+
         url = f'{self.scheme}://{_host_port(address, self.port)}{self.path}'
-        connection = self._connection(address)
         try:
-            connection.request('GET', self.path, headers={'Connection': 'close'})
-            status = connection.getresponse().status
+            status = status_of(self._connection(address), self.path, self.timeout_s)
         except (OSError, http.client.HTTPException) as exc:
-            raise NotReady(f'{url}: {exc or type(exc).__name__}') from exc
-        finally:
-            connection.close()
+            raise NotReady(f'{url}: {words(exc)}') from exc
         if status not in self.statuses:
             raise NotReady(f'{url}: answered {status}')
 
     def _connection(self, address: str) -> http.client.HTTPConnection:
-        import http.client
+        from kiln.foreign.http import PlainConnection, TlsConnection
 
         if self.scheme == 'http':
-            return http.client.HTTPConnection(address, self.port, timeout=self.timeout_s)
+            return PlainConnection(address, self.port)
         # The probe only checks that it serves, and sends no secret. The certificate of a
         # new machine seldom names its address or a known authority.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        return http.client.HTTPSConnection(
-            address, self.port, timeout=self.timeout_s, context=context
-        )
+        return TlsConnection(address, self.port, context)
 
 
 def parse_probe(text: str) -> TcpProbe | HttpProbe:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kiln.compute_drivers.appliance.claims.state_machine import Ended
 from kiln.exceptions import redact
+from kiln.foreign.text import plain
 
 _PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 #: How much of the end of an output is kept, and how much of that is reported.
@@ -136,5 +137,4 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 def _last_words(written: bytes) -> str:
     text = written[-_TOLD_BYTES:].decode('utf-8', 'replace')
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    kept = ''.join(one if one.isprintable() else ' ' for one in '; '.join(lines))
-    return redact(kept)
+    return redact(plain('; '.join(lines)))

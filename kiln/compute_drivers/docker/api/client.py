@@ -15,15 +15,18 @@ from typing import Any, TypeVar
 import docker
 import docker.errors
 import docker.tls
+import docker.transport
 import requests
-import requests.adapters
 import urllib3.exceptions
+from docker.transport import unixconn
 
 from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.authoring.http_adapter import MOST_BYTES, BoundedAdapter, timed
 from kiln.compute_drivers.docker.api import errors, ssh
 from kiln.compute_drivers.docker.api.errors import Reply
 from kiln.exceptions import ConfigurationError, Outcome, ServiceTimeout, ServiceUnavailable
+from kiln.foreign.exchange import exchange
 
 LOG = logging.getLogger(__name__)
 
@@ -36,6 +39,7 @@ PATIENT_S = 3600.0
 _SHORTEST_S = 0.05
 _DEFAULT_WORKERS = 16
 _SPARE_CONNECTIONS = 4
+_PULL = '/images/create'
 #: How the SDK and the libraries below it report a missing answer.
 _NO_ANSWER = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
 #: The host named in requests that go through ssh; nothing is sent to it.
@@ -44,6 +48,30 @@ _SECONDS = re.compile(r'[0-9]{1,9}(\.[0-9]+)?')
 #: Podman reads the process of a container while it answers. If the process ends
 #: meanwhile, Podman reports an error of its own.
 _JUST_ENDED = re.compile(r'/proc/\d+/\S+: no such (process|file)')
+
+
+class _UnixPool(unixconn.UnixHTTPConnectionPool):  # type: ignore[misc]  # no types
+    def _new_conn(self) -> Any:
+        kind = timed(unixconn.UnixHTTPConnection)
+        return kind(self.base_url, self.socket_path, self.timeout)
+
+
+class _UnixAdapter(BoundedAdapter, docker.transport.UnixHTTPAdapter):  # type: ignore[misc]
+    """Sends requests to an engine of this host; all its connections are in one pool."""
+
+    def __init__(self, path: str, timeout_s: float, connections: int) -> None:
+        docker.transport.UnixHTTPAdapter.__init__(
+            self, path, timeout=timeout_s, max_pool_size=connections
+        )
+
+    def get_connection(self, url: Any, proxies: Any = None) -> Any:
+        """Return the pool of the socket."""
+        with self.pools.lock:
+            pool = self.pools.get(url)
+            if pool is None:
+                pool = _UnixPool(url, self.socket_path, self.timeout, maxsize=self.max_pool_size)
+                self.pools[url] = pool
+        return pool
 
 
 class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
@@ -58,6 +86,8 @@ class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
         if deadline is not None:
             left_s = min(left_s, max(_SHORTEST_S, deadline.remaining_s()))
         kwargs['timeout'] = (min(self.connect_timeout_s, left_s), left_s)
+        # A pull reports its progress for as long as it takes.
+        kwargs['stream'] = bool(kwargs.get('stream')) or _PULL in str(request.url)
         return super().send(request, **kwargs)
 
     def inspect_container(self, container: str) -> Any:
@@ -101,12 +131,13 @@ class Engine:
         session = self._session or self._connect(asked)
         started = self._clock.monotonic()
         try:
-            return action(session, *what, **how)
+            with exchange(self._left_s(), MOST_BYTES):
+                return action(session, *what, **how)
         except docker.errors.APIError as exc:
             raise errors.refused(asked, _reply(exc)) from exc
         except _NO_ANSWER as exc:
             raise errors.unanswered(asked, exc) from exc
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             # A success that is not JSON was not sent by an engine.
             raise errors.refused(asked, Reply(status=200)) from exc
         finally:
@@ -155,9 +186,15 @@ class Engine:
         if self._ssh:
             session.mount('http://', ssh.SshAdapter(self._ssh, self._connections))
         elif '+' not in session.base_url:
-            pool = requests.adapters.HTTPAdapter(pool_maxsize=self._connections)
+            pool = BoundedAdapter(pool_maxsize=self._connections)
             session.mount('http://', pool)
             session.mount('https://', pool)
+        else:
+            path = self._url.partition('://')[2]
+            session.mount(
+                'http+docker://',
+                _UnixAdapter(path, self._timeout_s, self._connections),
+            )
         return session
 
     def _spoken(self, asked: Asked) -> str:
@@ -165,14 +202,15 @@ class Engine:
         oldest = '.'.join(map(str, OLDEST))
         session = self._made(oldest)
         try:
-            answer = session.version(api_version=False)
+            with exchange(self._left_s(), MOST_BYTES):
+                answer = session.version(api_version=False)
             spoken = str(answer['ApiVersion'])
             self._podman = _is_podman(answer)
         except docker.errors.APIError as exc:
             raise errors.refused(dataclasses.replace(asked, making=False), _reply(exc)) from exc
         except _NO_ANSWER as exc:
             raise errors.unanswered(asked, exc, at=f' at {self._shown}') from exc
-        except (ValueError, KeyError, TypeError) as exc:
+        except (ValueError, KeyError, TypeError, RecursionError) as exc:
             raise asked.error(
                 ServiceUnavailable, f'what answers at {self._shown} is not a container engine.'
             ) from exc
@@ -191,6 +229,10 @@ class Engine:
     def _shown(self) -> str:
         parts = urllib.parse.urlsplit(self._url)
         return f'{parts.scheme}://{parts.netloc.rpartition("@")[2]}{parts.path}'
+
+    def _left_s(self) -> float:
+        deadline = current_deadline()
+        return PATIENT_S if deadline is None else max(_SHORTEST_S, deadline.remaining_s())
 
     def _check_time(self, asked: Asked) -> None:
         deadline = current_deadline()

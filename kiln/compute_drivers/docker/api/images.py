@@ -15,6 +15,7 @@ from kiln.compute_drivers.docker.api import errors
 from kiln.compute_drivers.docker.api.client import Engine, Session
 from kiln.compute_drivers.docker.settings import Settings
 from kiln.exceptions import InvalidBuildRequest, InvalidRequest
+from kiln.foreign.answers import NotJson, parse_json
 from kiln.models import ImageFacts, ImageFile
 
 #: Seconds for which the details of an image are cached.
@@ -173,8 +174,8 @@ def _lines(said: str) -> Iterator[Mapping[str, Any]]:
     """Yield the JSON objects of a streamed answer."""
     for line in said.splitlines():
         try:
-            found = json.loads(line)
-        except ValueError:
+            found = parse_json(line)
+        except NotJson:
             continue
         if isinstance(found, dict):
             yield found

@@ -20,15 +20,21 @@ import threading
 import urllib.parse
 from typing import IO, Any, cast
 
-import requests.adapters
 import urllib3.connection
 import urllib3.connectionpool
+
+from kiln.compute_drivers.authoring.http_adapter import BoundedAdapter
+from kiln.foreign.exchange import TimedSocket
+from kiln.foreign.text import plain
 
 #: Seconds that the ssh program has to end by itself once its connection is closed.
 _END_S = 0.2
 #: How many connections are opened at a time: sshd drops further ones, by MaxStartups.
 _AT_ONCE = 8
 _LONGEST_SAID = 300
+#: Bytes that are read of what the remote end sends before the engine is used.
+_LONGEST_PONG = 1024
+_MOST_SAID = 64 * 1024
 
 #: What ssh or the remote end prints, and what it means with what to do about it.
 _MEANINGS = tuple(
@@ -71,7 +77,7 @@ class SshError(OSError):
         super().__init__(0, reason)
 
 
-class SshAdapter(requests.adapters.HTTPAdapter):
+class SshAdapter(BoundedAdapter):
     """Sends requests to an engine through runs of a command.
 
     Each connection is one run of the command, and is kept for later requests.
@@ -118,7 +124,7 @@ def meaning(said: str) -> str:
     for words, means in _MEANINGS:
         if words.search(said):
             return means
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line for line in map(plain, said.splitlines()) if line]
     return lines[-1][:_LONGEST_SAID].rstrip('.') if lines else 'ssh ended without a message'
 
 
@@ -154,8 +160,9 @@ class _Connection(urllib3.connection.HTTPConnection):
             self._turn.release()
 
     def _open(self, timeout_s: float | None) -> None:
-        self.sock, theirs = socket.socketpair()
-        self.sock.settimeout(timeout_s)
+        ours, theirs = socket.socketpair()
+        ours.settimeout(timeout_s)
+        self.sock = cast('socket.socket', TimedSocket(ours))
         with theirs, tempfile.TemporaryFile() as said:
             try:
                 # Terminal signals are for kiln, which then ends this program.
@@ -178,13 +185,13 @@ class _Connection(urllib3.connection.HTTPConnection):
             self.sock.sendall(b'GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n')
             with contextlib.closing(http.client.HTTPResponse(self.sock)) as answer:
                 answer.begin()
-                answer.read()
+                answer.read(_LONGEST_PONG)
         except TimeoutError:
             raise
         except (OSError, http.client.HTTPException) as exc:
             self._end()
             said.seek(0)
-            raise SshError(meaning(said.read().decode(errors='replace'))) from exc
+            raise SshError(meaning(said.read(_MOST_SAID).decode(errors='replace'))) from exc
 
     def close(self) -> None:
         """Close the connection and end the program."""

@@ -30,6 +30,7 @@ from kiln.exceptions import (
     Outcome,
     ResourceNotFoundError,
 )
+from kiln.foreign.answers import Flood, read_at_most
 from kiln.models import BuildRequest
 
 LOG = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ LOG = logging.getLogger(__name__)
 #: process can have removed the container.
 _PAUSES_S = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 1.6)
 _NO_LIMITS = Flavor()
+#: The most bytes of an image's list of accounts, and of the archive around it.
+_MOST_ACCOUNTS = 1024 * 1024
 
 
 class Builds:
@@ -286,15 +289,15 @@ class Builds:
 
     def _text(self, asked: Asked, container_id: str, path: str) -> str:
         try:
-            packed = self._engine.ask(
-                asked,
-                lambda session: b''.join(session.get_archive(container_id, path)[0]),
-            )
+            packed = self._engine.ask(asked, lambda session: _archive(session, container_id, path))
         except (InvalidBuildRequest, ResourceNotFoundError):
             return ''
-        with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-            content = tar.extractfile(tar.next() or tarfile.TarInfo())
-            return content.read().decode('utf-8', 'replace') if content else ''
+        try:
+            return _first_file(packed)
+        except (tarfile.TarError, Flood) as exc:
+            raise asked.error(
+                InvalidBuildRequest, f'its image has a {path} that cannot be read: {exc}.'
+            ) from exc
 
     def _start(self, asked: Asked, container_id: str) -> None:
         self._engine.ask(asked, Session.start, container_id)
@@ -380,6 +383,25 @@ class Builds:
         except InstanceNotFoundError:
             if asked.verb == 'delete':
                 raise
+
+
+def _archive(session: Any, container_id: str, path: str) -> bytes:
+    """Return the archive of a file in a container, or more than the most that is used of it."""
+    packed = b''
+    for block in session.get_archive(container_id, path)[0]:
+        packed += block
+        if len(packed) > _MOST_ACCOUNTS:
+            break
+    return packed
+
+
+def _first_file(packed: bytes) -> str:
+    if len(packed) > _MOST_ACCOUNTS:
+        raise Flood(_MOST_ACCOUNTS)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        content = tar.extractfile(tar.next() or tarfile.TarInfo())
+        # A file with holes can be far longer than its archive.
+        return read_at_most(content, _MOST_ACCOUNTS).decode('utf-8', 'replace') if content else ''
 
 
 def _content(asked: Asked, request: BuildRequest, kind: str) -> tuple[Any, ...]:

@@ -32,6 +32,7 @@ from kiln.exceptions import (
     ServiceUnavailable,
     UnsupportedOperation,
 )
+from kiln.foreign.exchange import exchange
 
 LOG = logging.getLogger(__name__)
 
@@ -104,9 +105,11 @@ class Services:
         started = self._clock.monotonic()
         try:
             # keystoneauth's own debug log would hold user data and console output.
-            response, found = client.request(
-                base + path, method, raise_exc=False, log=False, timeout=timeout, **more
-            )
+            # With all redirects, and a new token if one is needed.
+            with exchange(max(timeout)):
+                response, found = client.request(
+                    base + path, method, raise_exc=False, log=False, timeout=timeout, **more
+                )
         except ksa.ClientException as exc:
             self._refresh()
             raise unanswered(asked, service, exc) from exc
@@ -177,7 +180,8 @@ class Services:
     def _endpoint(self, asked: Asked, service: str) -> str:
         """Return the URL of a service after getting a token; an error here means: not sent."""
         try:
-            headers = self._session.get_auth_headers() or {}
+            with exchange(self._timeout_s):
+                headers = self._session.get_auth_headers() or {}
             token = headers.get('X-Auth-Token') or headers.get('Authorization', '')
             known, urls = self._endpoints
             if known != token:
@@ -240,7 +244,8 @@ class Services:
 
     def _negotiated(self, asked: Asked, base: str) -> str:
         try:
-            found = discover.Discover(self._session, base).version_data()
+            with exchange(self._timeout_s):
+                found = discover.Discover(self._session, base).version_data()
         except ksa.DiscoveryFailure as exc:
             self._refresh()
             raise asked.error(

@@ -14,12 +14,17 @@ from keystoneauth1.session import Session, TCPKeepAliveAdapter
 
 from kiln.clock import current_deadline
 from kiln.compute_drivers.authoring.connection_failures import one_line
+from kiln.compute_drivers.authoring.http_adapter import BoundedAdapter
 from kiln.exceptions import ConfigurationError
 
 #: Threads that can call a driver that was made without the option max_workers.
 _DEFAULT_WORKERS = 16
 #: The shortest timeout: requests refuses zero.
 _SHORTEST_S = 0.05
+
+
+class _KeepAlive(BoundedAdapter, TCPKeepAliveAdapter):
+    """Connections that are kept open, and whose requests end in time."""
 
 
 class Connections(requests.Session):
@@ -40,10 +45,12 @@ class Connections(requests.Session):
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
         """Send a request; without a timeout of its own it gets that of its call."""
         # keystoneauth sets no timeout when it gets a token or discovers versions.
-        if kwargs.get('timeout') is None:
-            deadline = current_deadline()
-            left_s = math.inf if deadline is None else max(_SHORTEST_S, deadline.remaining_s())
-            kwargs['timeout'] = tuple(min(limit_s, left_s) for limit_s in self._timeouts_s)
+        limits_s = kwargs.get('timeout') or self._timeouts_s
+        if not isinstance(limits_s, tuple):
+            limits_s = (limits_s, limits_s)
+        deadline = current_deadline()
+        left_s = math.inf if deadline is None else max(_SHORTEST_S, deadline.remaining_s())
+        kwargs['timeout'] = tuple(min(limit_s, left_s) for limit_s in limits_s)
         return super().send(request, **kwargs)
 
     def merge_environment_settings(
@@ -93,7 +100,7 @@ def _connections(conf: Any, workers: int) -> requests.Session:
     # Older versions of keystoneauth have neither these options nor the arguments.
     tls = {name: getattr(conf, name, None) for name in ('tls_ciphers', 'tls_min_version')}
     tls = {name: value for name, value in tls.items() if value}
-    pool = TCPKeepAliveAdapter(pool_connections=8, pool_maxsize=workers + 1, **tls)
+    pool = _KeepAlive(pool_connections=8, pool_maxsize=workers + 1, **tls)
     connections = Connections(connect_timeout_s=conf.connect_timeout, timeout_s=conf.timeout)
     for scheme in ('http://', 'https://'):
         connections.mount(scheme, pool)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import logging
 import re
 import ssl
@@ -16,6 +15,7 @@ from typing import Any
 import kombu
 
 from kiln.exceptions import ConfigurationError
+from kiln.foreign.answers import parse_json
 
 LOG = logging.getLogger(__name__)
 
@@ -172,10 +172,11 @@ def server_of(body: str | bytes) -> dict[str, Any] | None:
     host afterwards.
     """
     # Half of all messages are skipped here, at a tenth of the cost of parsing them.
-    early = _EVENT.search(body if isinstance(body, str) else bytes(body).decode())
+    content = body if isinstance(body, str) else bytes(body).decode()
+    early = _EVENT.search(content)
     if early is not None and not _telling(early[1]):
         return None
-    message = json.loads(json.loads(body)['oslo.message'])
+    message = parse_json(parse_json(content)['oslo.message'])
     event = message['event_type']
     if not _telling(event):
         return None

@@ -1,0 +1,181 @@
+"""Every client of kiln, as a function that makes it ask a server on the loopback."""
+
+import ssl
+import tempfile
+from pathlib import Path
+
+from keystoneauth1.noauth import NoAuth
+from keystoneauth1.session import Session
+
+from kiln.clock import SYSTEM_CLOCK, Deadline, deadline_scope
+from kiln.cluster_drivers.readiness import WhenHttp, WhenTcp
+from kiln.cluster_drivers.swarm_debian_v1.line import TlsLine, trust
+from kiln.compute_drivers.appliance.work import probes
+from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.docker.api import client as docker_client
+from kiln.compute_drivers.nova.api import session as nova_session
+from kiln.compute_drivers.nova.api.client import Services
+from kiln.hooks.callers.watchdog import Watchdog
+from kiln.hooks.callers.webhooks import call_webhook
+from kiln.hooks.hook import Webhook
+from kiln.models import Address, Amphora, State
+from kiln.wrappers.circuit.redis import redis_storage
+from kiln.wrappers.watcher.probe import HttpProbe, TcpProbe
+from tests.unit.cluster_drivers.samples import context, node
+from tests.unit.cluster_drivers.swarm.case import a_node
+from tests.unit.cluster_drivers.swarm.test_line import authority, certified
+from tests.unit.compute_drivers.appliance.samples import machine
+from tests.unit.compute_drivers.docker.test_settings import options
+from tests.unit.compute_drivers.nova.written import written
+
+DOCUMENT = {'point': 'before-build', 'invocation': 'i-1'}
+_NODE = a_node(1, address='127.0.0.1')
+
+
+def server_tls():
+    """Return the TLS settings of the engine of a node."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.TemporaryDirectory() as folder:
+        certified(Path(folder), _NODE, authority())
+        tls.load_cert_chain(Path(folder) / 'cert.pem', Path(folder) / 'key.pem')
+    return tls
+
+
+def node_engine(port, limit_s):
+    line = TlsLine(_NODE, trust(authority()), port=port)
+    try:
+        return line.ask('GET', '/info', timeout_s=limit_s)
+    finally:
+        line.close()
+
+
+def ready_http(port, limit_s):
+    with deadline_scope(Deadline.after(limit_s)):
+        return WhenHttp(port)(context(), node(address='127.0.0.1')).reason
+
+
+def ready_tcp(port, limit_s):
+    with deadline_scope(Deadline.after(limit_s)):
+        return WhenTcp(port)(context(), node(address='127.0.0.1')).reason
+
+
+def _amphora():
+    return Amphora(
+        id='a-1', name='web-1', state=State.ACTIVE, addresses=(Address(address='127.0.0.1'),)
+    )
+
+
+def probe_http(port, limit_s):
+    return HttpProbe(port, timeout_s=limit_s)(_amphora())
+
+
+def probe_tcp(port, limit_s):
+    return TcpProbe(port, timeout_s=limit_s)(_amphora())
+
+
+def webhook(port, limit_s):
+    hook = Webhook(f'http://127.0.0.1:{port}/')
+    return call_webhook(Watchdog(), hook, DOCUMENT, limit_s).message
+
+
+def appliance_probe(port, limit_s):
+    one = machine(f'probe = {{http = "http://{{address}}:{port}/"}}\n', '127.0.0.1')
+    return probes.ask(one, one.probe, limit_s).words
+
+
+def docker_engine(port, limit_s):
+    engine = docker_client.Engine(options(url=f'tcp://127.0.0.1:{port}'), SYSTEM_CLOCK)
+    try:
+        with deadline_scope(Deadline.after(limit_s)):
+            return engine.ask(Asked.of('check', 'engine'), docker_client.Session.info)
+    finally:
+        engine.close()
+
+
+def docker_ssh(port, limit_s):
+    relay = f'exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3 & exec cat >&3'
+    engine = docker_client.Engine(options(url='ssh://far'), SYSTEM_CLOCK)
+    engine._ssh = ('bash', '-c', relay)
+    try:
+        with deadline_scope(Deadline.after(limit_s)):
+            return engine.ask(Asked.of('check', 'engine'), docker_client.Session.info)
+    finally:
+        engine.close()
+
+
+def nova(port, limit_s):
+    conf = written(
+        f'compute_endpoint_override = http://127.0.0.1:{port}', 'microversion = 2.96',
+        'timeout = 1',
+    )  # fmt: skip
+    session = Session(auth=NoAuth())
+    session.session = nova_session._connections(conf, 1)
+    services = Services(conf, session, region=None, clock=SYSTEM_CLOCK)
+    try:
+        with deadline_scope(Deadline.after(limit_s)):
+            return services.ask(Asked.of('list', 'servers'), 'GET', '/servers')
+    finally:
+        services.close()
+
+
+def keystone(port, limit_s):
+    conf = written(
+        f'auth_url = http://127.0.0.1:{port}/v3', 'username = demo', 'password = x', 'timeout = 1',
+        'project_name = demo', 'user_domain_name = Default', 'project_domain_name = Default',
+    )  # fmt: skip
+    session, region = nova_session.open_session(conf)
+    services = Services(conf, session, region=region, clock=SYSTEM_CLOCK)
+    try:
+        with deadline_scope(Deadline.after(limit_s)):
+            return services.ask(Asked.of('list', 'servers'), 'GET', '/servers')
+    finally:
+        services.close()
+
+
+def redis_circuit(port, limit_s):
+    storage = redis_storage(f'redis://127.0.0.1:{port}')('east')
+    try:
+        # The text is that of its log.
+        assert storage.exchange('', None) is None
+        return 'it is not shared'
+    finally:
+        storage.close()
+
+
+CLIENTS = {
+    one.__name__: one
+    for one in (
+        node_engine, ready_http, ready_tcp, probe_http, probe_tcp, webhook, appliance_probe,
+        docker_engine, docker_ssh, nova, keystone, redis_circuit,
+    )
+}  # fmt: skip
+
+#: The client of each module that talks to others.
+COVERED = {
+    'kiln.cluster_drivers.readiness': 'ready_http',
+    'kiln.cluster_drivers.swarm_debian_v1.line': 'node_engine',
+    'kiln.cluster_drivers.swarm_debian_v1.view': 'node_engine',
+    'kiln.compute_drivers.appliance.work.probes': 'appliance_probe',
+    'kiln.compute_drivers.authoring.http_adapter': 'docker_engine',
+    'kiln.compute_drivers.docker.api.client': 'docker_engine',
+    'kiln.compute_drivers.docker.api.ssh': 'docker_ssh',
+    'kiln.compute_drivers.nova.api.client': 'nova',
+    'kiln.compute_drivers.nova.api.failures': 'keystone',
+    'kiln.compute_drivers.nova.api.session': 'keystone',
+    'kiln.foreign.exchange': 'probe_tcp',
+    'kiln.foreign.http': 'probe_http',
+    'kiln.hooks.callers.webhooks': 'webhook',
+    'kiln.wrappers.circuit.redis': 'redis_circuit',
+    'kiln.wrappers.watcher.probe': 'probe_http',
+}
+#: Modules that import such a library without asking anybody else, and why.
+NO_CLIENT = {
+    'kiln.adapters.octavia.settings': 'it loads options of keystoneauth',
+    'kiln.cli.site.conductor': 'it reads the name of this host',
+    'kiln.compute_drivers.authoring.connection_failures': 'it reads exceptions',
+    'kiln.compute_drivers.nova.conf': 'it lists options of keystoneauth',
+    'kiln.compute_drivers.nova.notifications.bus': "kombu reads from the site's own broker",
+    'kiln.engine.conductor': 'it reads the name of this host',
+    'kiln.engine.work_sources.opening': "taskflow reads from the site's own job board",
+    'kiln.engine.work_sources.taskflow_board': "taskflow reads from the site's own job board",
+}

@@ -1,0 +1,113 @@
+"""Every client on a server that drips, floods, nests, escapes, lies and redirects."""
+
+import ast
+import concurrent.futures
+import functools
+import pathlib
+import time
+import unittest
+
+from kiln.exceptions import KilnError
+from kiln.foreign.text import visible
+from kiln.wrappers.watcher.probe import NotReady
+from tests.unit.foreign.clients import CLIENTS, COVERED, NO_CLIENT, server_tls
+from tests.unit.foreign.hostile import BEHAVIOURS, ENDLESS, HostileServer
+
+ROOT = pathlib.Path(__file__).parents[3]
+#: The time of one exchange, and what this machine may take for its own work.
+LIMIT_S, MARGIN_S = 0.4, 4.0
+#: More than what a client reads of an answer, with the buffers of sockets.
+MOST_SENT = 100_000_000
+LIBRARIES = {
+    'aiohttp', 'docker', 'http.client', 'httpx', 'kazoo', 'keystoneauth1', 'kombu', 'novaclient',
+    'openstack', 'redis', 'requests', 'socket', 'ssl', 'taskflow', 'urllib.request', 'urllib3',
+}  # fmt: skip
+#: Each connection through ssh is a program, so it meets only these; the rest of the client is
+#: that of other connections.
+_OF_SSH = ('silence', 'dripping_head', 'dripping_chunks', 'flood', 'escapes', 'no_http')
+#: What speaks to servers of its own making.
+OWN = ('kiln.testing', 'kiln.cli.demo')
+
+
+def imported(path):
+    """Yield the names of all modules that a file imports, anywhere in it."""
+    for one in ast.walk(ast.parse(path.read_text())):
+        if isinstance(one, ast.Import):
+            yield from (alias.name for alias in one.names)
+        elif isinstance(one, ast.ImportFrom) and one.module and not one.level:
+            yield one.module
+            yield from (f'{one.module}.{alias.name}' for alias in one.names)
+
+
+def talks(path):
+    return any(
+        name == library or name.startswith(f'{library}.')
+        for name in imported(path)
+        for library in LIBRARIES
+    )
+
+
+@functools.cache
+def tls():
+    return server_tls()
+
+
+def outcome(client, behave):
+    """Return how a client ended: its text, its exception, the seconds, and the bytes sent."""
+    settings = tls() if client == 'node_engine' else None
+    with HostileServer(behave, settings) as server:
+        began = time.monotonic()
+        error, said = None, None
+        try:
+            said = CLIENTS[client](server.port, LIMIT_S)
+        except Exception as exc:
+            error, said = exc, str(exc)
+        return said, error, time.monotonic() - began, server.sent
+
+
+class Hostile(unittest.TestCase):
+    def _run(self, client):
+        """Return the outcomes of one client on all servers, which run at once."""
+        chosen = {name: one for name, one in BEHAVIOURS.items() if name in _OF_SSH}
+        servers = chosen if client == 'docker_ssh' else BEHAVIOURS
+        with concurrent.futures.ThreadPoolExecutor(len(servers)) as pool:
+            runs = {name: pool.submit(outcome, client, one) for name, one in servers.items()}
+            return {name: run.result() for name, run in runs.items()}
+
+    def check(self, client):
+        for name, (said, error, took_s, sent) in self._run(client).items():
+            with self.subTest(client=client, server=name):
+                self.assertLess(took_s, LIMIT_S + MARGIN_S)
+                self.assertLess(sent, MOST_SENT)
+                if error is not None:
+                    self.assertIsInstance(error, KilnError | NotReady)
+                if isinstance(said, str):
+                    self.assertEqual(visible(said), said)
+                    self.assertLess(len(said), 5000)
+                if name in ENDLESS and not client.endswith('_tcp') and not _needs_status(client):
+                    self.assertTrue(said if error is None else error, 'it has succeeded')
+
+    def test_a_list_of_clients_has_all_that_import_a_library_of_the_network(self):
+        found = set()
+        for path in (ROOT / 'kiln').rglob('*.py'):
+            name = '.'.join(path.relative_to(ROOT).with_suffix('').parts)
+            if not name.startswith(OWN) and talks(path):
+                found.add(name)
+        self.assertEqual(found, COVERED.keys() | NO_CLIENT.keys())
+        self.assertLessEqual(set(COVERED.values()), CLIENTS.keys())
+
+
+def _needs_status(client):
+    # The status is all that such a probe reads of an answer.
+    return client in ('ready_http', 'probe_http', 'appliance_probe')
+
+
+def _test_of(client):
+    def test(self):
+        self.check(client)
+
+    return test
+
+
+for _client in CLIENTS:
+    setattr(Hostile, f'test_{_client}_ends_in_time_with_readable_words', _test_of(_client))
