@@ -125,8 +125,9 @@ MAY_IMPORT = {
     'kiln.testing.clusters': CONTRACT
     | VALUES
     | {
-        'kiln.cluster_drivers', 'kiln.compute', 'kiln.compute_drivers.noop', 'kiln.db',
-        'kiln.engine', 'kiln.testing', 'kiln.wrappers',
+        'kiln.cluster_drivers', 'kiln.cluster_file', 'kiln.cluster_service', 'kiln.compute',
+        'kiln.compute_drivers.noop', 'kiln.db', 'kiln.engine', 'kiln.hooks', 'kiln.testing',
+        'kiln.wrappers',
     },
     'kiln.adapters': {
         'kiln.clock', 'kiln.compute', 'kiln.conf', 'kiln.exceptions', 'kiln.models',

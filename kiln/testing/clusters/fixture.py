@@ -13,8 +13,9 @@ from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.models import Cluster, OperationState
 from kiln.clusters.spec import MachineSpec
-from kiln.compute_drivers.authoring.bench import CannotBeShown
+from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
+from kiln.testing.clusters.engine_bench import EngineBench, engine_bench_of
 from kiln.testing.clusters.simulation.course import Course, Ending
 from kiln.testing.clusters.simulation.operations import Row
 from kiln.testing.clusters.simulation.site import Site
@@ -35,6 +36,8 @@ class ClusterFixture(Behaviours):
     role: str = 'worker'
     #: What differs after an upgrade.
     other: MachineSpec = MachineSpec(image='kit-2')
+    #: The bench of a driver with an engine of its own; None is the bench that it names.
+    bench_class: type[EngineBench] | None = None
     soon_rule = 'poll once, never wait.'
     #: Deadline in seconds that a poll is given; a poll that gets no answer waits this long.
     look_s: float = 2.5
@@ -53,11 +56,22 @@ class ClusterFixture(Behaviours):
 
     # ---- subjects of calls -------------------------------------------------------
 
+    def any_driver(self) -> ClusterDriver:
+        """Return the driver; one with an engine of its own is opened by its bench."""
+        if issubclass(self.driver_class, NodeClusterDriver):
+            return self.driver_class.open()
+        folder = self.new_folder()
+        bench = (self.bench_class or engine_bench_of(self.driver_class))(
+            self.driver_class, folder, VirtualClock()
+        )
+        self.addCleanup(bench.close)
+        return bench.open()
+
     def nodes_driver(self) -> NodeClusterDriver:
-        """Return the driver; not shown if it is not a NodeClusterDriver."""
+        """Return the driver, if it is a NodeClusterDriver; other behaviours judge the rest."""
         opened = self.driver_class.open()
         if not isinstance(opened, NodeClusterDriver):
-            raise CannotBeShown('the driver has an engine of its own')
+            self.not_for_this_driver('the driver has an engine of its own')
         return opened
 
     def filled_machine(self, opened: ClusterDriver, **parameters: Any) -> MachineSpec:
@@ -94,7 +108,7 @@ class ClusterFixture(Behaviours):
         """Skip the behaviour if the driver lacks the capability for an operation."""
         for row in rows:
             if row.cap is not None and row.cap not in self.driver_class.capabilities:
-                raise CannotBeShown(f'the driver cannot {row.cap.value}')
+                self.not_for_this_driver(f'the driver cannot {row.cap.value}')
 
     def assert_right(self, ending: Ending, label: str) -> None:
         """Fail unless an operation has ended correctly."""

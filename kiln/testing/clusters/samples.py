@@ -81,7 +81,7 @@ def filled(driver: ClusterDriver, machine: MachineSpec) -> MachineSpec:
     if not isinstance(driver, NodeClusterDriver):
         return machine
     needed = {
-        name: _value(one)
+        name: fitting(one)
         for name, one in driver.template_definition.parameters.items()
         if one.required and name not in machine.parameters
     }
@@ -105,7 +105,8 @@ _SAMPLES: Mapping[ParameterType, Any] = {
 }
 
 
-def _value(one: Parameter) -> Any:
+def fitting(one: Parameter) -> Any:
+    """Return a value that fits the declaration of a parameter."""
     if one.choices:
         return one.choices[0]
     if one.type in _SAMPLES:

@@ -157,7 +157,7 @@ class Answers(ClusterFixture):
                 self.assertTrue(exc.reason, 'the error has a reason that operators can read')
 
     def test_measuring_never_waits_and_never_fails(self) -> None:
-        opened = self.driver_class.open()
+        opened = self.any_driver()
         monitor = opened.get_monitor(**self.asked(opened))
         if monitor is None:
             return
@@ -170,11 +170,11 @@ class Answers(ClusterFixture):
     # ---- validation and reports --------------------------------------------------
 
     def test_a_valid_cluster_has_no_problems(self) -> None:
-        opened = self.driver_class.open()
+        opened = self.any_driver()
         self.assertEqual([], list(opened.validate(**self.asked(opened), plan=_CREATED)))
 
     def test_validating_has_no_effect(self) -> None:
-        opened = self.driver_class.open()
+        opened = self.any_driver()
         of = {**self.asked(opened), 'plan': _CREATED}
         before = set(threading.enumerate()), pickle.dumps(of['cluster'])
         found = [list(opened.validate(**of)) for _ in range(2)]
@@ -196,7 +196,7 @@ class Answers(ClusterFixture):
             json.dumps(dict(report.outputs or {}))
 
     def test_each_answer_is_of_the_kind_that_the_contract_names(self) -> None:
-        opened = self.driver_class.open()
+        opened = self.any_driver()
         of = self.asked(opened)
         asked: list[tuple[str, Mapping[str, Any]]] = [
             ('update_cluster_status', of),
@@ -226,7 +226,7 @@ class Answers(ClusterFixture):
         self.assertIsInstance(chosen.pop(), str | None)
 
     def test_a_rotation_returns_soon_with_a_report_or_an_error(self) -> None:
-        opened = self.driver_class.open()
+        opened = self.any_driver()
         for cap in (Cap.ROTATE_CREDENTIAL, Cap.ROTATE_CA_CERTIFICATE):
             if cap not in opened.capabilities:
                 continue
@@ -244,7 +244,7 @@ class Answers(ClusterFixture):
         self._existing(lambda scale, nodes: scale.replacement_order(samples.group(3), nodes))
 
     def _existing(self, ask: Callable[[ScaleManager, Sequence[Node]], Sequence[Node]]) -> None:
-        opened = self.driver_class.open()
+        opened = self.any_driver()
         of = self.asked(opened)
         nodes = of['context'].nodes
         with self.soon('The order of nodes'), deadline_scope(Deadline.after(self.look_s)):
