@@ -13,6 +13,7 @@ from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.models import Cluster, OperationState
 from kiln.clusters.spec import MachineSpec
+from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.engine_bench import EngineBench, engine_bench_of
@@ -108,7 +109,7 @@ class ClusterFixture(Behaviours):
         """Skip the behaviour if the driver lacks the capability for an operation."""
         for row in rows:
             if row.cap is not None and row.cap not in self.driver_class.capabilities:
-                self.not_for_this_driver(f'the driver cannot {row.cap.value}')
+                raise CannotBeShown(f'the driver cannot {row.cap.value}')
 
     def assert_right(self, ending: Ending, label: str) -> None:
         """Fail unless an operation has ended correctly."""

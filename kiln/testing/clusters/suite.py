@@ -16,17 +16,17 @@ from kiln.testing.clusters.behaviours.own_engine import OwnEngine
 from kiln.testing.clusters.behaviours.own_engine_answers import EngineAnswers
 from kiln.testing.clusters.behaviours.own_engine_apart import Apart, Leavings, Memory
 from kiln.testing.clusters.behaviours.own_engine_life import OwnEngineLife, WhatStands
-from kiln.testing.clusters.behaviours.own_engine_repeats import Repeats
-from kiln.testing.clusters.behaviours.own_engine_truth import Truth
+from kiln.testing.clusters.behaviours.own_engine_repeats import EngineRepeats
+from kiln.testing.clusters.behaviours.own_engine_truth import EngineTruth
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.subjects import find_driver
 from kiln.testing.report import ConformanceReport
 from kiln.testing.runner import Behaviour, Progress, run, selected, subject_of
 
 _ADVICE = (
-    'To have more shown, write a bench that opens the driver on an engine for tests and lists '
-    'what stands in it: "How the kit judges an engine of your own" in the guide of cluster '
-    'drivers.'
+    'To have more shown, write a bench for the driver, or more methods of its bench; it opens '
+    'the driver on an engine for tests, and lists what stands there. See "How the kit judges an '
+    'engine of your own" in the guide of cluster drivers.'
 )
 
 
@@ -39,8 +39,8 @@ class OwnEngineConformance(
     Answers,
     OwnEngineLife,
     WhatStands,
-    Repeats,
-    Truth,
+    EngineRepeats,
+    EngineTruth,
     Apart,
     Leavings,
     Memory,

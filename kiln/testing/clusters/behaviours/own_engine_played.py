@@ -16,7 +16,7 @@ from kiln.cluster_drivers.values import Context, Progress
 from kiln.cluster_file.reading import read
 from kiln.cluster_file.writing import dump
 from kiln.cluster_service.requests import Declare, Request
-from kiln.clusters.exceptions import InvalidCluster, MissingCapability
+from kiln.clusters.exceptions import ClusterDriverError, InvalidCluster, MissingCapability
 from kiln.clusters.models import Cluster, OperationState
 from kiln.clusters.spec import ClusterSpec, NodeGroupSpec
 from kiln.compute_drivers.authoring.bench import CannotBeShown
@@ -110,12 +110,16 @@ class Played(ClusterFixture):
             self.played.pass_time(later_s)
         ended = self.played.run(operation)
         self.no_defect()
+        if ended.state is OperationState.SUCCEEDED:
+            return
+        refusal = self.played.calls[-1].error
+        if isinstance(refusal, ClusterDriverError):
+            raise refusal
         cause = f': {ended.cause.message}' if ended.cause else ''
-        if ended.state is not OperationState.SUCCEEDED:
-            self.fail(
-                f'"{operation.kind.value}" should succeed within {self.bench.takes_s:g} s of the '
-                f'fake clock, and is {ended.state.value}{cause}'
-            )
+        self.fail(
+            f'"{operation.kind.value}" should succeed within {self.bench.takes_s:g} s of the '
+            f'fake clock, and is {ended.state.value}{cause}'
+        )
 
     def no_defect(self) -> None:
         """Fail if the driver has waited, or has broken the contract in an answer."""
@@ -162,11 +166,15 @@ class Played(ClusterFixture):
         return self.store.clusters.get(spec.name)
 
     @contextlib.contextmanager
-    def unless_refused(self) -> Iterator[None]:
-        """Not shown if the driver does not allow the change, which is its right."""
+    def unless_refused(self, *more: type[Exception]) -> Iterator[None]:
+        """Not shown if the driver does not allow the change before anything is done.
+
+        :param more: errors of a call that mean the same.
+        """
+        refusals: tuple[type[Exception], ...] = (InvalidCluster, MissingCapability, *more)
         try:
             yield
-        except (InvalidCluster, MissingCapability) as exc:
+        except refusals as exc:
             raise CannotBeShown(f'the driver refuses the change: {exc}') from exc
 
     def grown(self, spec: ClusterSpec, group: NodeGroupSpec, more: int) -> ClusterSpec:

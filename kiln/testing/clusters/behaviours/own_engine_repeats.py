@@ -6,12 +6,13 @@ import dataclasses
 
 from kiln.cluster_drivers.values import Cap
 from kiln.cluster_service import requests
+from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Cluster
 from kiln.testing.clusters.behaviours.own_engine import OwnEngine
 from kiln.testing.clusters.behaviours.own_engine_played import POLL_S
 
 
-class Repeats(OwnEngine):
+class EngineRepeats(OwnEngine):
     """Repeats."""
 
     # ---- a creation ------------------------------------------------------------------------
@@ -85,16 +86,23 @@ class Repeats(OwnEngine):
 
     def test_a_named_removal_survives_a_kill(self) -> None:
         self.has(Cap.RESIZE)
-        there = self.created()
-        group = self.largest(there.spec)
+        spec = self.spec()
+        with self.unless_refused():
+            there = self.created(self.grown(spec, self.largest(spec), 1))
+        # A driver can refuse all names; then it does so without a kill, too.
+        with self.unless_refused(ClusterDriverError):
+            self._removed(there)
         for later_s in (0.0, self.bench.takes_s / 3):
-            before = self.now()
-            named = next(name for name, one in before.items() if one.group == group.name)
-            request = requests.Resize(cluster=there.name, group=group.name, remove=(named,))
-            with self.unless_refused():
-                self.done(request, killed=True, later_s=later_s)
-            self.assert_stands(there.name)
-            self.kept({name: one for name, one in before.items() if name != named})
+            self._removed(there, killed=True, later_s=later_s)
+
+    def _removed(self, there: Cluster, *, killed: bool = False, later_s: float = 0.0) -> None:
+        """Remove a node of the largest group by its name, and no other."""
+        group, before = self.largest(there.spec).name, self.now()
+        named = next(name for name, one in before.items() if one.group == group)
+        request = requests.Resize(cluster=there.name, group=group, remove=(named,))
+        self.done(request, killed=killed, later_s=later_s)
+        self.assert_stands(there.name)
+        self.kept({name: one for name, one in before.items() if name != named})
 
     def test_an_upgrade_survives_a_kill(self) -> None:
         self.has(Cap.UPGRADE)

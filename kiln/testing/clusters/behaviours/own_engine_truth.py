@@ -17,7 +17,7 @@ _WHY = 'the kit has no room'
 _AWAY_S = 100.0
 
 
-class Truth(OwnEngine):
+class EngineTruth(OwnEngine):
     """Truth of reports."""
 
     # ---- complete is complete ----------------------------------------------------------------
@@ -30,7 +30,8 @@ class Truth(OwnEngine):
     def test_an_update_is_complete_once_everything_stands(self) -> None:
         driver = self.played.open()
         there = self.stood(driver, 'kit-one')
-        asked = dataclasses.replace(there, spec=self.other_spec(), generation=2)
+        spec = self.grown(self.other_spec(), self.largest(there.spec), 1)
+        asked = dataclasses.replace(there, spec=spec, generation=2)
         self._watched(self.call(driver, 'update_cluster', asked), asked)
 
     def test_a_resize_is_complete_once_everything_stands(self) -> None:
@@ -111,7 +112,9 @@ class Truth(OwnEngine):
 
     def _outlasts(self, operation: Operation) -> None:
         """Take the engine away once it has got a request."""
-        self.played.run(operation, for_s=0.0)
+        if self.played.run(operation, for_s=0.0).state.ended:
+            self._instant()
+        self.bench.go_away()
         self._while_away(operation)
 
     def test_an_operation_waits_for_an_engine_that_is_away(self) -> None:
@@ -124,9 +127,7 @@ class Truth(OwnEngine):
         self._while_away(self.played.ask(requests.Delete(cluster=there.name)))
 
     def _while_away(self, operation: Operation) -> None:
-        if self.store.operations.get(operation.id).state.ended:
-            self._instant()
-        self.bench.go_away()
+        """Fail unless an operation waits for the engine, and goes on once it is back."""
         found = self.played.run(operation, for_s=_AWAY_S)
         self.no_defect()
         cause = f': {found.cause.message}' if found.cause else ''
