@@ -38,9 +38,6 @@ class Twins(Right):
     def name_of(self, cluster):
         return cluster.driver_handle or f'kiln-{uuid.uuid4()}'
 
-    def started(self, cluster, **state):
-        return super().started(cluster, **state)
-
     def wanted(self, context, cluster, **more):
         name = self.name_of(cluster)
         self.engine.want(name, self.groups(context, cluster), cluster.name, **more)
@@ -116,6 +113,33 @@ class Premature(Reported):
         if report.progress is Progress.IN_PROGRESS:
             return altered(report, progress=Progress.COMPLETE)
         return report
+
+
+class Counting(Right):
+    """Complete once there are as many nodes as are wanted, wherever they are."""
+
+    def progress(self, stack):
+        wanted = sum(group['count'] for group in stack['groups'].values())
+        if stack['state'] == 'working' and len(stack['nodes']) == wanted:
+            return Progress.COMPLETE
+        return super().progress(stack)
+
+
+class Horrified(Right):
+    """Never complete with an empty group."""
+
+    def progress(self, stack):
+        if any(group['count'] == 0 for group in stack['groups'].values()):
+            return Progress.IN_PROGRESS
+        return super().progress(stack)
+
+
+class Grudging(Right):
+    """Remembers for ever that a cluster was to be deleted."""
+
+    def started(self, cluster, **state):
+        before = {'deleting': cluster.driver_state.get('deleting', False)}
+        return super().started(cluster, **{**before, **state})
 
 
 class Dismissive(Right):

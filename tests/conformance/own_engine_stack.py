@@ -181,7 +181,7 @@ class Right(ClusterDriver):
         return StatusReport(
             progress=Progress.IN_PROGRESS,
             driver_handle=self.name_of(cluster),
-            driver_state={'deleting': False, **state},
+            driver_state={'deleting': False} | state,
         )
 
     # ---- the contract ----------------------------------------------------------------------

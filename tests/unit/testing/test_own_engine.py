@@ -9,12 +9,17 @@ import unittest
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.exceptions import DriverLoadError
 from kiln.testing.clock import VirtualClock
-from kiln.testing.clusters import EngineBench, OwnEngineConformance, find_driver
+from kiln.testing.clusters import (
+    EngineBench,
+    OwnEngineConformance,
+    find_driver,
+    run_cluster_conformance,
+)
 from kiln.testing.clusters.engine_bench import engine_bench_of
 from kiln.testing.clusters.simulation.own_engine_calls import Waited, promptly, without_sleep
 from kiln.testing.report import BehaviourOutcome, BehaviourResult, ConformanceReport
 from kiln.testing.runner import show
-from tests.conformance.own_engine_stack import Right, StackBench
+from tests.conformance.own_engine_stack import Right, StackBench, StackEngine
 from tests.unit.cli.cluster.driver_shell import STACK, write_driver
 from tests.unit.foreign_driver import Foreign
 
@@ -153,6 +158,36 @@ class Verdicts(unittest.TestCase):
             )
             self.assertEqual(not_shown, report.render().count('Write a bench.'))
             self.assertEqual('Write a bench.' * not_shown, report.to_dict()['advice'])
+
+
+class Unattended(Right):
+    """Finds its engine by itself."""
+
+    bench = None
+    engine = None
+
+    @classmethod
+    def open(cls, *, overrides=None):
+        driver = super().open(overrides=overrides)
+        driver.engine = cls.found
+        return driver
+
+    def started(self, cluster, **state):
+        # An engine on a clock of its own, which is fast.
+        self.engine.work(3600)
+        return super().started(cluster, **state)
+
+
+class Swept(unittest.TestCase):
+    def test_nothing_is_left_in_an_engine_that_the_driver_finds_by_itself(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        Unattended.found = StackEngine(folder / 'engine.json')
+        report = run_cluster_conformance(
+            f'{__name__}:Unattended', select=['Life in an engine*', 'test_two_clusters*']
+        )
+        self.assertEqual(frozenset(), report.of(BehaviourOutcome.FAILED), report.render())
+        with Unattended.found.open() as content:
+            self.assertEqual({}, content['stacks'])
 
 
 class Suites(unittest.TestCase):

@@ -104,6 +104,22 @@ class WhatStands(OwnEngine):
         self.assert_stands(self.updated(spec).name)
         self.kept(before)
 
+    def test_an_update_can_empty_a_group(self) -> None:
+        spec = self.spec()
+        self.created()
+        group = self.largest(spec)
+        self.assert_stands(self.updated(self.grown(spec, group, -group.shape.count)).name)
+
+    def test_an_update_moves_a_node_from_one_group_to_another(self) -> None:
+        spec = self.spec()
+        self.created()
+        most, least = self.largest(spec), min(spec.groups, key=lambda one: one.shape.count)
+        if most.name == least.name:
+            raise CannotBeShown('the cluster_file of the bench has no groups of different sizes')
+        # As many nodes as before: what counts them all has nothing to wait for.
+        moved = self.grown(self.grown(spec, most, -1), least, 1)
+        self.assert_stands(self.updated(moved).name)
+
     def test_an_update_without_a_change_of_a_group_keeps_its_nodes(self) -> None:
         spec = self.spec()
         there = self.created()

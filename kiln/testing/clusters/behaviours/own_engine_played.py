@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,9 +25,9 @@ from kiln.engine.plan.counts import resized
 from kiln.exceptions import KilnError
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
-from kiln.testing.clusters.engine_bench import EngineNode, engine_bench_of
+from kiln.testing.clusters.engine_bench import EngineBench, engine_bench_of
 from kiln.testing.clusters.fixture import ClusterFixture
-from kiln.testing.clusters.simulation.own_engine_calls import Waited, without_sleep
+from kiln.testing.clusters.simulation.own_engine_calls import Waited, kept, without_sleep
 from kiln.testing.clusters.simulation.own_engine_site import (
     EngineSite,
     memory_folder,
@@ -37,7 +37,6 @@ from kiln.testing.clusters.simulation.own_engine_site import (
 #: Seconds between two polls of a behaviour that polls by itself.
 POLL_S = 5.0
 
-Nodes = Mapping[str, EngineNode]
 _numbers = itertools.count(1)
 
 
@@ -59,6 +58,16 @@ class Played(ClusterFixture):
         self.addCleanup(self.bench.close)
         self.played = EngineSite(self.store, self.bench, self.clock, self.soon_s)
         self.enterContext(without_sleep())
+        if bench_class.open is EngineBench.open:
+            # The engine that the driver finds by itself can be in use.
+            self.addCleanup(self._sweep)
+
+    def _sweep(self) -> None:
+        """Delete what the behaviour has created, as far as the driver can."""
+        for cluster in self.played.touched():
+            with contextlib.suppress(KilnError, AssertionError, Waited):
+                driver = self.played.open()
+                self.settled(driver, self.call(driver, 'delete_cluster', cluster))
 
     @classmethod
     def _of_the_class(cls) -> tuple[VirtualClock, Store, Path]:
@@ -211,12 +220,7 @@ class Played(ClusterFixture):
         call = functools.partial(
             getattr(driver, method), context=self.context(), cluster=cluster, **more
         )
-        report = call_driver(driver.name, method, call)
-        changes: dict[str, Any] = {}
-        for name in ('driver_handle', 'driver_state'):
-            if (value := getattr(report, name, None)) is not None:
-                changes[name] = value
-        return dataclasses.replace(cluster, **changes)
+        return kept(cluster, call_driver(driver.name, method, call))
 
     def create(self, driver: ClusterDriver, cluster: Cluster) -> Cluster:
         """Call ``create_cluster``."""

@@ -171,6 +171,18 @@ class EngineTruth(OwnEngine):
         # As it was stored before the deletion: to anyone else it is lost.
         self._not_reported(there, Progress.COMPLETE)
 
+    def test_a_deletion_that_was_cancelled_is_forgotten(self) -> None:
+        there = self.created()
+        deletion = self.played.ask(requests.Delete(cluster=there.name))
+        if self.played.run(deletion, for_s=0.0).state.ended:
+            self._instant()
+        self.store.operations.cancel(deletion.id)
+        self.played.run(deletion)
+        with self.unless_refused():
+            self.done(self.declare(self.grown(there.spec, self.largest(there.spec), 1)))
+        self.bench.lose(self.stored())
+        self._not_reported(self.stored(), Progress.COMPLETE)
+
     def _not_reported(self, cluster: Cluster, *wrong: Progress) -> None:
         try:
             self.call(self.played.open(), 'update_cluster_status', cluster)

@@ -54,6 +54,13 @@ class Call:
         return self.error if isinstance(self.error, ClusterDriverDefect | Waited) else None
 
 
+def kept(cluster: Cluster, report: Any) -> Cluster:
+    """Return a cluster with the handle and the state that a report has."""
+    found = {name: getattr(report, name, None) for name in ('driver_handle', 'driver_state')}
+    changes: dict[str, Any] = {name: one for name, one in found.items() if one is not None}
+    return dataclasses.replace(cluster, **changes)
+
+
 def record(driver: ClusterDriver, calls: list[Call], soon_s: float) -> ClusterDriver:
     """Return the driver; from now on each of its calls is recorded, and ends soon."""
     for name in REPORTING:

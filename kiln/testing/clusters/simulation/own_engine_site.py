@@ -21,7 +21,7 @@ from kiln.cluster_service.planning import Planning
 from kiln.cluster_service.preflight import Preflight
 from kiln.cluster_service.requests import Request
 from kiln.cluster_service.service import Clusters
-from kiln.clusters.models import Operation
+from kiln.clusters.models import Cluster, Operation
 from kiln.compute.facade import Compute
 from kiln.db.store import Store, open_store
 from kiln.engine.cluster.driver_worker import DriverWorker
@@ -36,7 +36,7 @@ from kiln.hooks.replies import Answer
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters.engine_bench import EngineBench
 from kiln.testing.clusters.samples import KitSecrets
-from kiln.testing.clusters.simulation.own_engine_calls import Call, record
+from kiln.testing.clusters.simulation.own_engine_calls import Call, kept, record
 
 #: The name of the secret with the credentials of the engine.
 CREDENTIALS = 'kit'
@@ -79,6 +79,14 @@ class EngineSite:
     def open(self) -> ClusterDriver:
         """Return another instance of the driver, whose calls are recorded."""
         return record(self.bench.open(), self.calls, self.soon_s)
+
+    def touched(self) -> tuple[Cluster, ...]:
+        """Return every cluster that the driver was called about, as it was reported last."""
+        found: dict[str, Cluster] = {}
+        for call in self.calls:
+            last = kept(found.get(call.cluster.id, call.cluster), call.report)
+            found[call.cluster.id] = last
+        return tuple(found.values())
 
     # ---- operations ------------------------------------------------------------------
 
