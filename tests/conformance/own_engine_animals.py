@@ -477,6 +477,58 @@ class Rough(Right):
         return self.wanted(context, cluster, remove=there if nodes is None else nodes)
 
 
+class Lazy(Right):
+    """Reboots, rebuilds and rotates nothing."""
+
+    def reboot_cluster(self, context, cluster, *, hard=False, nodes=None):
+        return StatusReport(progress=Progress.COMPLETE)
+
+    def rebuild_cluster(self, context, cluster, *, nodes=None):
+        return StatusReport(progress=Progress.COMPLETE)
+
+    def rotate_credential(self, context, cluster):
+        return StatusReport(progress=Progress.COMPLETE)
+
+    def rotate_ca_certificate(self, context, cluster):
+        return StatusReport(progress=Progress.COMPLETE)
+
+
+class Zealous(Right):
+    """Reboots and rebuilds all nodes, whichever were named."""
+
+    def named(self, cluster, nodes):
+        super().named(cluster, nodes)
+        return super().named(cluster, None)
+
+
+class Stuck(Right):
+    """Never comes to the end of what it is asked for beside an update."""
+
+    def touched(self, context, cluster):
+        with self.errors(context), self.engine.open() as content:
+            self.engine._work(content, self.name_of(cluster))
+            content['works'][self.name_of(cluster)]['left'] = 1e9
+        return self.started(cluster)
+
+    def resize_cluster(self, context, cluster, *, nodegroup, node_count, nodes_to_remove=()):
+        return self.touched(context, cluster)
+
+    def upgrade_cluster(self, context, cluster, *, cluster_template, nodegroups, strategy):
+        return self.touched(context, cluster)
+
+    def reboot_cluster(self, context, cluster, *, hard=False, nodes=None):
+        return self.touched(context, cluster)
+
+    def rebuild_cluster(self, context, cluster, *, nodes=None):
+        return self.touched(context, cluster)
+
+    def rotate_credential(self, context, cluster):
+        return self.touched(context, cluster)
+
+    def rotate_ca_certificate(self, context, cluster):
+        return self.touched(context, cluster)
+
+
 # ---- beside each other, left over, remembered -----------------------------------------------
 
 

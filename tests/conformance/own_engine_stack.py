@@ -52,25 +52,29 @@ class StackEngine:
                 raise NoSuchStack(name)
             return content['stacks'][name]
 
-    def want(self, name, groups, owner='', remove=(), fresh=()):
-        """Have a stack become what is wanted; remove the named nodes, and renew some."""
+    def want(self, name, groups, owner='', remove=()):
+        """Have a stack become what is wanted, and remove the named nodes."""
         with self.open() as content:
             stack = content['stacks'].setdefault(
-                name, {'groups': {}, 'nodes': {}, 'owner': owner, 'secret': uuid.uuid4().hex}
+                name, {'groups': {}, 'nodes': {}, 'owner': owner, 'secret': '', 'certificate': ''}
             )
             stack['groups'] = groups
-            self._work(content, name, remove=list(remove), fresh=list(fresh))
+            self._work(content, name, remove=list(remove))
 
     def drop(self, name):
         with self.open() as content:
             if name in content['stacks']:
                 self._work(content, name, drop=True)
 
-    def touch(self, name, **change):
+    def touch(self, name, *, boots=(), fresh=(), **change):
+        """Change a stack that stands: boot some of its nodes, rebuild others."""
         self.get(name)
         with self.open() as content:
-            content['stacks'][name] |= change
-            self._work(content, name)
+            stack = content['stacks'][name]
+            stack |= change
+            for node in boots:
+                stack['nodes'][node]['boots'] += 1
+            self._work(content, name, fresh=list(fresh))
 
     @staticmethod
     def _work(content, name, **work):
@@ -109,10 +113,11 @@ class StackEngine:
             for surplus in members[group['count'] :]:
                 del nodes[surplus]
             for _ in range(group['count'] - len(members)):
-                nodes[f'{group_name}-{uuid.uuid4().hex[:6]}'] = {'group': group_name, 'id': ''}
-        for of in nodes.values():
+                name = f'{group_name}-{uuid.uuid4().hex[:6]}'
+                nodes[name] = {'group': group_name, 'boots': 1}
+        for name, of in nodes.items():
             made = {key: groups[of['group']][key] for key in ('image', 'flavor', 'parameters')}
-            if of.get('made') != made:
+            if of.get('made') != made or name in work.get('fresh', ()):
                 of |= {'made': made, 'id': uuid.uuid4().hex}
 
 
@@ -232,15 +237,28 @@ class Right(ClusterDriver):
 
     def reboot_cluster(self, context, cluster, *, hard=False, nodes=None):
         with self.errors(context):
-            there = self.engine.get(self.name_of(cluster))['nodes']
-            if unknown := set(nodes or ()) - set(there):
-                raise ClusterDriverError(f'The stack has no node {", ".join(sorted(unknown))}.')
-            self.engine.touch(self.name_of(cluster))
+            self.engine.touch(self.name_of(cluster), boots=self.named(cluster, nodes))
         return self.started(cluster)
+
+    def rebuild_cluster(self, context, cluster, *, nodes=None):
+        with self.errors(context):
+            self.engine.touch(self.name_of(cluster), fresh=self.named(cluster, nodes))
+        return self.started(cluster)
+
+    def named(self, cluster, nodes):
+        there = self.engine.get(self.name_of(cluster))['nodes']
+        if unknown := set(nodes or ()) - set(there):
+            raise ClusterDriverError(f'The stack has no node {", ".join(sorted(unknown))}.')
+        return there if nodes is None else nodes
 
     def rotate_credential(self, context, cluster):
         with self.errors(context):
             self.engine.touch(self.name_of(cluster), secret=uuid.uuid4().hex)
+        return self.started(cluster)
+
+    def rotate_ca_certificate(self, context, cluster):
+        with self.errors(context):
+            self.engine.touch(self.name_of(cluster), certificate=uuid.uuid4().hex)
         return self.started(cluster)
 
     def get_monitor(self, context, cluster):
@@ -288,7 +306,9 @@ class StackBench(EngineBench):
         with self.engine.open(checked=False) as content:
             stack = content['stacks'].get(self.name_of(cluster), {'nodes': {}})
             return [
-                EngineNode(name=name, id=of['id'], group=of['group'], **of['made'])
+                EngineNode(
+                    name=name, id=of['id'], boots=of['boots'], group=of['group'], **of['made']
+                )
                 for name, of in stack['nodes'].items()
             ]
 
@@ -296,3 +316,9 @@ class StackBench(EngineBench):
         with self.engine.open(checked=False) as content:
             stacks = content['stacks']
             return [*stacks, *(f'{one}/{node}' for one in stacks for node in stacks[one]['nodes'])]
+
+    def credentials(self, cluster):
+        return self.engine.get(self.name_of(cluster))['secret']
+
+    def certificate(self, cluster):
+        return self.engine.get(self.name_of(cluster))['certificate']

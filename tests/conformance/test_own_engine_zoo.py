@@ -58,6 +58,13 @@ ZOO = {
     animals.Wholesale: ['an_upgrade_reaches_the_named*'],
     animals.Onward: ['a_rollback_returns*'],
     animals.Rough: ['a_reboot_keeps*'],
+    animals.Lazy: ['a_reboot_keeps*', 'a_rebuild_keeps*', 'a_rotation_gives*'],
+    animals.Zealous: ['a_reboot_keeps*', 'a_rebuild_keeps*'],
+    animals.Stuck: [
+        *(f'a_{name}_ends' for name in ('resize', 'reboot', 'rebuild')),
+        *('an_upgrade_ends', 'a_rotation_of*'),
+        *(f'*{name}_survives_a_kill' for name in ('upgrade', 'reboot', 'rebuild', 'rotation')),
+    ],
     animals.Namesake: ['*of_another_owner*'],
     animals.Gossip: ['two_clusters*'],
     animals.Bully: ['the_deletion_of_a_cluster_leaves*'],

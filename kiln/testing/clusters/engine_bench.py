@@ -40,8 +40,10 @@ class EngineNode:
     #: The name by which users can name the node.
     name: str
     group: str
-    #: Differs for another machine under the same name.
+    #: Differs for another machine under the same name, and for one that was rebuilt.
     id: str = ''
+    #: How often it was booted.
+    boots: int | None = dataclasses.field(default=None, compare=False)
     image: str | None = None
     flavor: str | None = None
     #: All parameters that the node was made with.
@@ -116,6 +118,14 @@ class EngineBench:
     def resources(self) -> Collection[str]:
         """Return the name of everything that is in the engine, whose ever it is."""
         _lacks('resources')
+
+    def credentials(self, cluster: Cluster) -> str:
+        """Return a mark of the credentials that a cluster uses; others have another mark."""
+        _lacks('credentials')
+
+    def certificate(self, cluster: Cluster) -> str:
+        """Return a mark of the certificate authority that a cluster has."""
+        _lacks('certificate')
 
 
 def _lacks(name: str) -> NoReturn:

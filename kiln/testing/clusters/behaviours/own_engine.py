@@ -79,7 +79,7 @@ class OwnEngine(Played):
         """Fail unless nodes stand as they did before a change."""
         now = self.now()
         touched = [name for name, one in before.items() if now.get(name) != one]
-        self.assertEqual([], touched, 'Nodes that the change is not about were touched.')
+        self.none_of(touched, 'Nodes that the change is not about were touched.')
 
     def wrongs(self, cluster: Cluster) -> list[str]:
         """Return how what stands differs from what ``cluster.spec`` asks for."""
@@ -99,7 +99,7 @@ class OwnEngine(Played):
     def assert_stands(self, name: str) -> Cluster:
         """Fail unless what stands is what the cluster of a name asks for; return the cluster."""
         cluster = self.store.clusters.get(name)
-        self.assertEqual([], self.wrongs(cluster), 'What was asked for is not what stands.')
+        self.none_of(self.wrongs(cluster), 'What was asked for is not what stands.')
         return cluster
 
     def assert_gone(self, cluster: Cluster, before: set[str]) -> None:
@@ -107,7 +107,7 @@ class OwnEngine(Played):
         with self.assertRaises(ClusterNotFound):
             self.store.clusters.get(cluster.name)
         left = set(self.bench.resources()) - before
-        self.assertEqual(set(), left, 'The cluster was reported as deleted, and this is left.')
+        self.none_of(left, 'The cluster was reported as deleted, and this is left.')
 
 
 def _differences(node: EngineNode, machine: MachineSpec) -> list[str]:

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,6 +38,8 @@ from kiln.testing.clusters.simulation.own_engine_site import (
 POLL_S = 5.0
 
 _numbers = itertools.count(1)
+#: Wrongs that one message names.
+_MOST = 4
 
 
 class Played(ClusterFixture):
@@ -129,6 +131,13 @@ class Played(ClusterFixture):
             f'"{operation.kind.value}" should succeed within {self.bench.takes_s:g} s of the '
             f'fake clock, and is {ended.state.value}{cause}'
         )
+
+    def none_of(self, found: Iterable[object], text: str) -> None:
+        """Fail if anything was found; the message names the first few."""
+        names = [str(one) for one in found]
+        if names:
+            more = f'; and {len(names) - _MOST} more' if len(names) > _MOST else ''
+            self.fail(f'{text} Found: {"; ".join(names[:_MOST])}{more}.')
 
     def no_defect(self) -> None:
         """Fail if the driver has waited, or has broken the contract in an answer."""

@@ -53,7 +53,7 @@ class EngineTruth(OwnEngine):
             self._instant()
         self.settled(driver, going)
         left = set(self.bench.resources()) - before
-        self.assertEqual(set(), left, 'The deletion is reported as complete, and this is left.')
+        self.none_of(left, 'The deletion is reported as complete, and this is left.')
 
     def _watched(self, found: Cluster, asked: Cluster) -> None:
         """Poll a change of a cluster to its end, at which everything must stand."""
@@ -62,7 +62,7 @@ class EngineTruth(OwnEngine):
         found = self.settled(self.played.open(), found)
         last = self.played.calls[-1].method
         wrong = self.wrongs(dataclasses.replace(found, spec=asked.spec))
-        self.assertEqual([], wrong, f'{last} reports COMPLETE while the engine is at work.')
+        self.none_of(wrong, f'{last} reports COMPLETE while the engine is at work.')
 
     def _instant(self) -> None:
         raise CannotBeShown(

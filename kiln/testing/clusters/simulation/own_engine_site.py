@@ -35,7 +35,7 @@ from kiln.hooks.registry import Hooks
 from kiln.hooks.replies import Answer
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters.engine_bench import EngineBench
-from kiln.testing.clusters.samples import KitSecrets
+from kiln.testing.clusters.samples import SECRET
 from kiln.testing.clusters.simulation.own_engine_calls import Call, kept, record
 
 #: The name of the secret with the credentials of the engine.
@@ -45,6 +45,15 @@ _LEASE_S = 1e6
 #: Rounds without any progress of the clock, after which the engine of kiln is stuck.
 _MOST_ROUNDS = 1000
 _MEMORY = Path('/dev/shm')  # noqa: S108  # folders of their own
+
+
+class EngineSecrets:
+    """A store with the same secret under every name, which operators can change."""
+
+    value = SECRET
+
+    def get(self, name: str) -> str:
+        return self.value
 
 
 class EngineSite:
@@ -59,8 +68,9 @@ class EngineSite:
         self.soon_s = soon_s
         #: The calls of the driver, in order.
         self.calls: list[Call] = []
+        self.secrets = EngineSecrets()
         self.contexts = DriverContexts(
-            store=store, backends=_NO_BACKENDS, site='kit', secrets=KitSecrets(),
+            store=store, backends=_NO_BACKENDS, site='kit', secrets=self.secrets,
             credentials=CREDENTIALS,
         )  # fmt: skip
         self.restart()
@@ -128,7 +138,7 @@ class EngineSite:
         """Return what the engine works with; ``run`` takes the calls of the driver."""
         return Parts(
             store=self.store, backends=_NO_BACKENDS, drivers=self.drivers, clock=self.clock,
-            site='kit', settings=EngineSettings(), secrets=KitSecrets(), credentials=CREDENTIALS,
+            site='kit', settings=EngineSettings(), secrets=self.secrets, credentials=CREDENTIALS,
             hooks=_AtOnce(clock=self.clock), run=run,
         )  # fmt: skip
 
