@@ -4,6 +4,7 @@ The module imports little, as another process has to import it.
 """
 
 import logging
+import threading
 import time
 import uuid
 
@@ -299,6 +300,27 @@ class Persistent(Right):
             time.sleep(0.1)
 
 
+class Hanging(Right):
+    """Does not return until a test ends it."""
+
+    ends = threading.Event()
+
+    def delete_cluster(self, context, cluster):
+        self.ends.wait()
+
+
+class Late(Reported):
+    """Has outputs once an operation has ended."""
+
+    def changed(self, report, context, cluster):
+        if report.progress is not Progress.COMPLETE:
+            return altered(report, outputs=None)
+        if not cluster.driver_state.get('told'):
+            state = {**cluster.driver_state, 'told': True}
+            return altered(report, outputs=None, driver_state=state)
+        return report
+
+
 class Opaque(Right):
     verbs = {  # noqa: RUF012
         'opaque': Verb(run=lambda context, cluster, arguments: {'it': object()}, help='Fail.')
@@ -499,6 +521,59 @@ class Zealous(Right):
     def named(self, cluster, nodes):
         super().named(cluster, nodes)
         return super().named(cluster, None)
+
+
+class Idle(Right):
+    """Never comes to the end of an update."""
+
+    def update_cluster(self, context, cluster, scale_manager=None, rollback=False):
+        with self.errors(context), self.engine.open() as content:
+            self.engine._work(content, self.name_of(cluster))
+            content['works'][self.name_of(cluster)]['left'] = 1e9
+        return self.started(cluster)
+
+
+class Restless(Reported):
+    """Is at work again after the end."""
+
+    def changed(self, report, context, cluster):
+        if report.progress is not Progress.COMPLETE:
+            return report
+        if cluster.driver_state.get('done'):
+            return altered(report, progress=Progress.IN_PROGRESS)
+        return altered(report, driver_state={**cluster.driver_state, 'done': True})
+
+
+class Vengeful(Right):
+    """Lets no name be used again."""
+
+    used = {}  # noqa: RUF012
+
+    def create_cluster(self, context, cluster, cluster_create_timeout):
+        if self.used.setdefault(cluster.name, cluster.id) != cluster.id:
+            raise ClusterDriverError('The name was used before.')
+        return super().create_cluster(context=context, cluster=cluster, cluster_create_timeout=0)
+
+
+class Renewing(Right):
+    """Replaces every node in an update."""
+
+    def update_cluster(self, context, cluster, scale_manager=None, rollback=False):
+        return self.wanted(
+            context, cluster, remove=self.engine.get(self.name_of(cluster))['nodes']
+        )
+
+
+class Meddler(Right):
+    """Updates all stacks to what one is to be."""
+
+    def update_cluster(self, context, cluster, scale_manager=None, rollback=False):
+        groups = self.groups(context, cluster)
+        with self.engine.open() as content:
+            names = list(content['stacks'])
+        for name in names:
+            self.engine.want(name, groups)
+        return self.started(cluster)
 
 
 class Stuck(Right):

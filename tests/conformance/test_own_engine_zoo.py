@@ -2,8 +2,10 @@
 
 import unittest
 
-from kiln.testing.clusters import run_cluster_conformance
+from kiln.testing.clusters import OwnEngineConformance, run_cluster_conformance
+from kiln.testing.clusters.behaviours.own_engine import OwnEngine
 from kiln.testing.conformance import BehaviourOutcome
+from kiln.testing.runner import selected, show
 from tests.conformance import own_engine_animals as animals
 from tests.conformance.own_engine_stack import Right
 from tests.unit.foreign_driver import Foreign
@@ -12,7 +14,7 @@ from tests.unit.foreign_driver import Foreign
 ZOO = {
     animals.Twins: ['*repeated_without_its_handle*', '*repeated_after_its_end*'],
     animals.Touchy: ['a_repeated_creation*', '*creation_survives_a_kill'],
-    animals.Offended: ['*what_never_was_succeeds', '*what_is_gone_succeeds'],
+    animals.Offended: ['*never_was_succeeds', '*is_gone_succeeds', 'a_deletion_survives*'],
     animals.Growing: ['a_resize_survives_a_kill'],
     animals.Insatiable: ['a_named_removal_survives*'],
     animals.Resigned: ['a_creation_that_failed_can_be_retried'],
@@ -60,6 +62,12 @@ ZOO = {
     animals.Rough: ['a_reboot_keeps*'],
     animals.Lazy: ['a_reboot_keeps*', 'a_rebuild_keeps*', 'a_rotation_gives*'],
     animals.Zealous: ['a_reboot_keeps*', 'a_rebuild_keeps*'],
+    animals.Idle: ['an_update_ends', 'a_rollback_ends', 'an_update*_survives_a_kill'],
+    animals.Restless: ['a_check_of_a_settled*', 'a_report_in_progress*', 'the_engine_reports*'],
+    animals.Vengeful: ['a_deleted_cluster_can*'],
+    animals.Renewing: ['an_update_without_a_change*'],
+    animals.Meddler: ['a_change_of_a_cluster_leaves*'],
+    animals.Late: ['outputs_are_reported*'],
     animals.Stuck: [
         *(f'a_{name}_ends' for name in ('resize', 'reboot', 'rebuild')),
         *('an_upgrade_ends', 'a_rotation_of*'),
@@ -77,8 +85,12 @@ ZOO = {
 PARAMETERS = {'size': 3}
 
 
+def _pattern(name):
+    return name if name[0] == '*' else f'test_{name}'
+
+
 def judged(animal, *names):
-    select = [f'test_{name}' if name[0] != '*' else name for name in names]
+    select = map(_pattern, names)
     reference = f'{animal.__module__}:{animal.__name__}'
     return run_cluster_conformance(reference, select=select, parameters=PARAMETERS)
 
@@ -89,6 +101,25 @@ class Zoo(unittest.TestCase):
         self.assertTrue(report.ok, report.render())
         self.assertEqual(frozenset(), report.of(BehaviourOutcome.NOT_SHOWN))
         self.assertGreater(len(report.results), 80)
+
+    def test_each_behaviour_of_an_own_engine_is_caught_by_an_animal(self):
+        suites = [one for one in OwnEngineConformance.__bases__ if issubclass(one, OwnEngine)]
+        caught = {
+            name for names in ZOO.values() for _, _, name in selected(suites, map(_pattern, names))
+        }
+        self.assertEqual(set(), {name for _, _, name in selected(suites, None)} - caught)
+
+    def test_a_call_that_hangs_is_waited_for_once(self):
+        class Judged(OwnEngineConformance, unittest.TestCase):
+            driver = f'{animals.__name__}:Hanging'
+            soon_s = 0.5
+
+        self.addCleanup(animals.Hanging.ends.set)
+        self.addCleanup(Judged.doClassCleanups)
+        first = show(Judged('test_no_call_waits_for_the_engine'), '')
+        self.assertIn('delete_cluster has not returned within 0.5 s', first.reason)
+        second = show(Judged('test_the_deletion_of_what_never_was_succeeds'), '')
+        self.assertIn('delete_cluster does not return, as was seen before', second.reason)
 
     def test_a_driver_that_does_nothing_is_caught_once_and_in_no_other_behaviour(self):
         report = judged(Foreign, '*')

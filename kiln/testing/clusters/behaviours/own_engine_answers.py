@@ -153,10 +153,10 @@ class EngineAnswers(OwnEngine):
 
     # ---- outputs -----------------------------------------------------------------------------
 
-    def test_outputs_are_shown_with_the_cluster(self) -> None:
+    def test_outputs_are_reported_with_the_end_of_an_operation(self) -> None:
         there = self.created()
-        reported = [one.report.outputs for one in self.played.calls if one.report]
-        given = next((one for one in reversed(reported) if one is not None), None)
-        if given is None:
+        self.call(self.played.open(), 'update_cluster_status', there)
+        later = getattr(self.played.calls[-1].report, 'outputs', None)
+        if later is None:
             self.not_for_this_driver('the driver reports no outputs')
-        self.assertEqual(set(given), set(there.outputs))
+        self.assertEqual(set(later), set(there.outputs), 'Outputs are known too late to show.')

@@ -27,7 +27,12 @@ from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.engine_bench import EngineBench, engine_bench_of
 from kiln.testing.clusters.fixture import ClusterFixture
-from kiln.testing.clusters.simulation.own_engine_calls import Waited, kept, without_sleep
+from kiln.testing.clusters.simulation.own_engine_calls import (
+    Recorder,
+    Waited,
+    kept,
+    without_sleep,
+)
 from kiln.testing.clusters.simulation.own_engine_site import (
     EngineSite,
     memory_folder,
@@ -58,7 +63,8 @@ class Played(ClusterFixture):
         bench_class = self.bench_class or engine_bench_of(self.driver_class)
         self.bench = bench_class(self.driver_class, self.new_folder(), self.clock)
         self.addCleanup(self.bench.close)
-        self.played = EngineSite(self.store, self.bench, self.clock, self.soon_s)
+        recorder = Recorder(self.soon_s, self._of_the_run('_hung', set()))
+        self.played = EngineSite(self.store, self.bench, self.clock, recorder)
         self.enterContext(without_sleep())
         if bench_class.open is EngineBench.open:
             # The engine that the driver finds by itself can be in use.
@@ -161,7 +167,7 @@ class Played(ClusterFixture):
         try:
             yield
         except (AssertionError, KilnError, Waited):
-            self._home._cannot_create = True
+            self._of_the_run('_uncreatable', set()).add(self.name)
             raise
 
     def creatable(self) -> None:
@@ -169,15 +175,17 @@ class Played(ClusterFixture):
 
         It would fail by the same, and take as long each time.
         """
-        if vars(self._home).get('_cannot_create'):
+        if self._of_the_run('_uncreatable', set()):
             raise CannotBeShown('no cluster of the driver can be created, as is shown above')
 
-    _cannot_create = False
-
-    @property
-    def _home(self) -> type[Played]:
-        """The class that names the driver; the suites of a run have it in common."""
-        return next(one for one in type(self).__mro__ if vars(one).get('driver'))
+    def _of_the_run(self, name: str, new: set[str]) -> set[str]:
+        """Return what all behaviours of a run have in common; the new one for the first."""
+        # The suites of a run have the class in common that names the driver.
+        home = next(one for one in type(self).__mro__ if vars(one).get('driver'))
+        if name not in vars(home):
+            setattr(home, name, new)
+        found: set[str] = vars(home)[name]
+        return found
 
     def updated(self, spec: ClusterSpec) -> Cluster:
         """Bring the cluster to what is declared; not shown if the driver refuses that."""

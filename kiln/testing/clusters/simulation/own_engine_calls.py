@@ -34,6 +34,10 @@ class Waited(BaseException):
     """A call waits in place of returning; not an Exception, so that no driver swallows it."""
 
 
+class Hung(Waited):
+    """A call that took real time: it has not returned."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
     """One call of a driver, and its answer or its error."""
@@ -61,30 +65,49 @@ def kept(cluster: Cluster, report: Any) -> Cluster:
     return dataclasses.replace(cluster, **changes)
 
 
-def record(driver: ClusterDriver, calls: list[Call], soon_s: float) -> ClusterDriver:
-    """Return the driver; from now on each of its calls is recorded, and ends soon."""
-    for name in REPORTING:
-        soon = functools.partial(promptly, getattr(driver, name), soon_s, name)
-        # On the instance: the class is what is judged, and stays as it is.
-        setattr(driver, name, functools.partial(_recorded, driver.name, name, soon, calls))
-    return driver
+class Recorder:
+    """Records the calls of a driver's instances; a call that waits is ended."""
+
+    def __init__(self, soon_s: float, hung: set[str]) -> None:
+        """Take the real seconds of a call, and the methods that have not returned before."""
+        self._soon_s = soon_s
+        self._hung = hung
+        #: All calls, in order.
+        self.calls: list[Call] = []
+
+    def of(self, driver: ClusterDriver) -> ClusterDriver:
+        """Return the driver, whose calls are recorded from now on."""
+        for name in REPORTING:
+            call = functools.partial(self._soon, name, getattr(driver, name))
+            # On the instance: the class is what is judged, and stays as it is.
+            setattr(driver, name, functools.partial(self._recorded, driver.name, name, call))
+        return driver
+
+    def _recorded(
+        self, driver: str, method: str, call: Callable[..., Any], **arguments: Any
+    ) -> Any:
+        cluster = arguments['cluster']
+        try:
+            report = call_driver(driver, method, functools.partial(call, **arguments))
+        except BaseException as exc:
+            self.calls.append(Call(method=method, cluster=cluster, error=exc))
+            raise
+        self.calls.append(Call(method=method, cluster=cluster, report=report))
+        return report
+
+    def _soon(self, method: str, call: Callable[..., Any], **arguments: Any) -> Any:
+        # Each behaviour would wait for the same.
+        if method in self._hung:
+            raise Waited(f'{method} does not return, as was seen before')
+        try:
+            return promptly(functools.partial(call, **arguments), self._soon_s, method)
+        except Hung:
+            self._hung.add(method)
+            raise
 
 
-def _recorded(
-    driver: str, method: str, call: Callable[..., Any], calls: list[Call], **arguments: Any
-) -> Any:
-    cluster = arguments['cluster']
-    try:
-        report = call_driver(driver, method, functools.partial(call, **arguments))
-    except BaseException as exc:
-        calls.append(Call(method=method, cluster=cluster, error=exc))
-        raise
-    calls.append(Call(method=method, cluster=cluster, report=report))
-    return report
-
-
-def promptly(call: Callable[..., Any], soon_s: float, name: str, **arguments: Any) -> Any:
-    """Return the answer of a call with some arguments.
+def promptly(call: Callable[[], Any], soon_s: float, name: str) -> Any:
+    """Return the answer of a call.
 
     :raises Waited: it sleeps, or has not returned within ``soon_s`` real seconds.
     """
@@ -93,7 +116,7 @@ def promptly(call: Callable[..., Any], soon_s: float, name: str, **arguments: An
     def run() -> None:
         _budget.left, _budget.name = _SLEEP_S, name
         try:
-            ended.append((call(**arguments), None))
+            ended.append((call(), None))
         # Whatever it is, the caller gets it.
         except BaseException as exc:
             ended.append((None, exc))
@@ -102,7 +125,7 @@ def promptly(call: Callable[..., Any], soon_s: float, name: str, **arguments: An
     thread.start()
     thread.join(soon_s)
     if not ended:
-        raise Waited(f'{name} has not returned within {soon_s:g} s')
+        raise Hung(f'{name} has not returned within {soon_s:g} s')
     answer, error = ended[0]
     if error is not None:
         raise error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import pickle
 import subprocess
@@ -13,11 +14,14 @@ from kiln.clusters.models import Cluster
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.engine_bench import EngineBench
+from kiln.testing.clusters.simulation.own_engine_calls import promptly, without_sleep
 from kiln.testing.clusters.subjects import find_driver
 
 _PROGRAM = 'from kiln.testing.clusters.simulation.own_engine_process import main; main()'
 #: Starting another process can be slow on a busy machine.
 _LONGEST_S = 600
+#: Seconds within which the call returns.
+_SOON_S = 5.0
 
 
 def call_in_process(reference: str, bench: EngineBench, cluster: Cluster, method: str) -> str:
@@ -45,9 +49,9 @@ def main() -> None:
     bench = bench_class(driver_class, folder, VirtualClock())
     driver = bench.open()
     context = dataclasses.replace(samples.context(), credentials='kit')
-    report = call_driver(
-        driver.name, method, lambda: getattr(driver, method)(context=context, cluster=cluster)
-    )
+    call = functools.partial(getattr(driver, method), context=context, cluster=cluster)
+    with without_sleep():
+        report = call_driver(driver.name, method, lambda: promptly(call, _SOON_S, method))
     progress = report.progress if report else None
     sys.stdout.write(progress.value if progress else 'none')
     bench.close()

@@ -36,7 +36,7 @@ from kiln.hooks.replies import Answer
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters.engine_bench import EngineBench
 from kiln.testing.clusters.samples import SECRET
-from kiln.testing.clusters.simulation.own_engine_calls import Call, kept, record
+from kiln.testing.clusters.simulation.own_engine_calls import Recorder, kept
 
 #: The name of the secret with the credentials of the engine.
 CREDENTIALS = 'kit'
@@ -60,14 +60,14 @@ class EngineSite:
     """Plays clusters as a site does: planner, preflight, store and engine, without threads."""
 
     def __init__(
-        self, store: Store, bench: EngineBench, clock: VirtualClock, soon_s: float
+        self, store: Store, bench: EngineBench, clock: VirtualClock, recorder: Recorder
     ) -> None:
         self.store = store
         self.bench = bench
         self.clock = clock
-        self.soon_s = soon_s
+        self._recorder = recorder
         #: The calls of the driver, in order.
-        self.calls: list[Call] = []
+        self.calls = recorder.calls
         self.secrets = EngineSecrets()
         self.contexts = DriverContexts(
             store=store, backends=_NO_BACKENDS, site='kit', secrets=self.secrets,
@@ -83,12 +83,12 @@ class EngineSite:
             self.store, drivers, lambda machine: None, clock=self.clock, contexts=self.contexts,
             meter=Meter(self.clock),
         )  # fmt: skip
-        preflight = Preflight(drivers, _NO_BACKENDS, self.contexts, timeout_s=self.soon_s)
+        preflight = Preflight(drivers, _NO_BACKENDS, self.contexts, timeout_s=1.0)
         self.clusters = Clusters(self.store, planning, preflight, clock=self.clock)
 
     def open(self) -> ClusterDriver:
         """Return another instance of the driver, whose calls are recorded."""
-        return record(self.bench.open(), self.calls, self.soon_s)
+        return self._recorder.of(self.bench.open())
 
     def touched(self) -> tuple[Cluster, ...]:
         """Return every cluster that the driver was called about, as it was reported last."""
