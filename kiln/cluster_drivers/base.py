@@ -181,7 +181,8 @@ class ClusterDriver(abc.ABC):
 
         The engine polls this method every 5 seconds until an operation is COMPLETE or
         FAILED, so it must be one cheap request. If the driver's engine does not answer,
-        report UNKNOWN. A check of the cluster calls it too, and fails at FAILED and UNKNOWN.
+        report UNKNOWN; if it does not have the cluster, FAILED, or COMPLETE once its deletion
+        was requested. A check of the cluster calls it too, and fails at FAILED and UNKNOWN.
         """
         return None
 

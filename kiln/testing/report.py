@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import enum
 import itertools
@@ -49,6 +50,15 @@ class BehaviourResult:
     seconds: float = 0.0
 
 
+class Verdict(enum.StrEnum):
+    """What a run as a whole says about a driver."""
+
+    PASSED = 'passed'
+    FAILED = 'failed'
+    # Nothing failed, and too little was shown for a pass.
+    NOT_SHOWN = 'not_shown'
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConformanceReport:
     """Results of all selected behaviours, in the order of the kit."""
@@ -57,13 +67,35 @@ class ConformanceReport:
     results: tuple[BehaviourResult, ...]
     #: Ids of instances that this run built and could not remove.
     left_behind: tuple[str, ...] = ()
+    #: The subjects of which most must be shown; without any, all of them together.
+    essential: frozenset[str] = frozenset()
+    #: What an author can do to have more shown.
+    advice: str = ''
 
     @property
     def ok(self) -> bool:
-        """True if a behaviour passed, none failed, and nothing was left behind."""
-        return bool(self.of(BehaviourOutcome.PASSED)) and not self.of(
-            BehaviourOutcome.FAILED
-        ) | set(self.left_behind)
+        """True if most was shown, nothing failed, and nothing was left behind."""
+        return self.verdict is Verdict.PASSED
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict; a run that shows too little is not a pass."""
+        if self.of(BehaviourOutcome.FAILED) or self.left_behind:
+            return Verdict.FAILED
+        if 2 * len(self.hidden) > len(self._judged) or not self.of(BehaviourOutcome.PASSED):
+            return Verdict.NOT_SHOWN
+        return Verdict.PASSED
+
+    @property
+    def hidden(self) -> tuple[BehaviourResult, ...]:
+        """The results of the essential behaviours that were not shown."""
+        return tuple(one for one in self._judged if one.outcome is BehaviourOutcome.NOT_SHOWN)
+
+    @property
+    def _judged(self) -> tuple[BehaviourResult, ...]:
+        return tuple(
+            one for one in self.results if not self.essential or one.subject in self.essential
+        )
 
     def of(self, outcome: BehaviourOutcome) -> frozenset[str]:
         """Return the names of the behaviours with an outcome."""
@@ -75,6 +107,8 @@ class ConformanceReport:
             'driver': self.driver,
             'ok': self.ok,
             **{outcome.value: len(self.of(outcome)) for outcome in BehaviourOutcome},
+            'verdict': self.verdict.value,
+            'advice': self.advice if self.hidden else '',
             'left_behind': list(self.left_behind),
             'results': [
                 {**dataclasses.asdict(one), 'outcome': one.outcome.value} for one in self.results
@@ -108,5 +142,21 @@ class ConformanceReport:
             f'{len(self.of(BehaviourOutcome.FAILED))} failed, {because}'
             f'{len(self.of(BehaviourOutcome.NOT_SHOWN))} cannot be shown here, in {seconds:.1f} s.'
         )
+        if self.verdict is Verdict.NOT_SHOWN:
+            yield from self._not_a_pass()
+        elif self.hidden and self.advice:
+            yield self.advice
         if self.left_behind:
             yield f'Left behind, delete by hand: {", ".join(self.left_behind)}.'
+
+    def _not_a_pass(self) -> Iterator[str]:
+        """Yield how much was not shown, why, and what can be done."""
+        what = "the driver's own engine" if self.essential else 'the driver'
+        yield (
+            f'This is not a pass: of {len(self._judged)} behaviours of {what}, '
+            f'{len(self.hidden)} were not shown.'
+        )
+        for reason, count in collections.Counter(one.reason for one in self.hidden).items():
+            yield f'{count:>5}  {reason}'
+        if self.advice:
+            yield self.advice

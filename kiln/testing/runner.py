@@ -38,6 +38,8 @@ class Behaviours(_TestCase):
     clocks: Sequence[Clock] = (SYSTEM_CLOCK,)
     #: The rule that a call breaks which returns later.
     soon_rule: str
+    #: False once a behaviour has found that it is about drivers of another kind.
+    applies: bool = True
     #: What to read about the promises of a subject: methods and classes of its contract.
     contract: ClassVar[tuple[object, ...]] = ()
 
@@ -64,17 +66,31 @@ class Behaviours(_TestCase):
         """Fail because a promise is not kept."""
         self.fail(failure(expected, seen, self.read()))
 
+    def not_for_this_driver(self, why: str) -> NoReturn:
+        """End a behaviour that is about drivers of another kind; reports do not list it."""
+        self.applies = False
+        raise unittest.SkipTest(why)
+
     def read(self) -> tuple[object, ...]:
         """Return what to read about the promise: of the behaviour, or of its subject."""
-        name = self._testMethodName
-        # The suite of the behaviour, as a vendor's class has all of them as its bases.
-        suite = next((one for one in type(self).__mro__ if name in vars(one)), type(self))
-        of_behaviour: tuple[object, ...] = getattr(vars(suite).get(name), 'contract', ())
+        suite = self.suite()
+        behaviour = vars(suite).get(self._testMethodName)
+        of_behaviour: tuple[object, ...] = getattr(behaviour, 'contract', ())
         return of_behaviour or getattr(suite, 'contract', ())
+
+    def suite(self) -> type:
+        """Return the suite of the behaviour: a vendor's class has all of them as its bases."""
+        name = self._testMethodName
+        return next((one for one in type(self).__mro__ if name in vars(one)), type(self))
 
     def words_of(self, error: BaseException) -> str:
         """Return the text of the failure of a behaviour that ended with an error."""
         return f'{type(error).__name__}: {error}'
+
+
+def subject_of(suite: type) -> str:
+    """Return the subject of a suite, which begins its docstring."""
+    return (suite.__doc__ or '').partition('.')[0]
 
 
 def selected(suites: Iterable[type], select: Iterable[str] | None) -> Iterator[Behaviour]:
@@ -84,7 +100,7 @@ def selected(suites: Iterable[type], select: Iterable[str] | None) -> Iterator[B
     """
     wanted = ['*'] if select is None else list(select)
     for suite in suites:
-        subject = (suite.__doc__ or '').partition('.')[0]
+        subject = subject_of(suite)
         for name in vars(suite):
             known_as = (subject, subject.lower(), name)
             fits = (fnmatch.fnmatchcase(one, pattern) for one in known_as for pattern in wanted)
@@ -101,7 +117,10 @@ def run(
         judged: Any = type(subject, (given, suite), {})
         try:
             for _, _, name in group:
-                result = show(judged(name), subject)
+                case = judged(name)
+                result = show(case, subject)
+                if not case.applies:
+                    continue
                 results.append(result)
                 if progress is not None:
                     progress(result)
@@ -166,7 +185,10 @@ class _Verdict(unittest.TestResult):
         self._fail(str(err[1]))
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
-        self.outcome, self.reason = BehaviourOutcome.NOT_SHOWN, f'Cannot be shown here: {reason}.'
+        # A part of a behaviour can fail before another part cannot be shown.
+        if self.outcome is not BehaviourOutcome.FAILED:
+            reason = f'Cannot be shown here: {reason}.'
+            self.outcome, self.reason = BehaviourOutcome.NOT_SHOWN, reason
 
     def addSubTest(  # noqa: N802
         self, test: unittest.TestCase, subtest: unittest.TestCase, err: _Error | None

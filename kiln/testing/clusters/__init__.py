@@ -6,8 +6,10 @@ A driver author writes one class, which any test runner can run::
         driver = 'drivers/acme_v1'
 
 and a second one in the same way with :class:`CrashConformance`, which kills the worker
-processes at each commit of each operation. :func:`run_cluster_conformance` runs both
-without a test runner and returns a report; so does ``kiln driver test PATH``.
+processes at each commit of each operation. A driver with an engine of its own has one class,
+with :class:`OwnEngineConformance`, and a bench, :class:`EngineBench`.
+:func:`run_cluster_conformance` runs what fits a driver without a test runner and returns a
+report; so does ``kiln driver test PATH``.
 """
 
 from __future__ import annotations
@@ -17,15 +19,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kiln.testing.clusters.behaviours.crashes import CrashConformance
+    from kiln.testing.clusters.engine_bench import EngineBench, EngineNode
     from kiln.testing.clusters.road.machines import Machine
     from kiln.testing.clusters.simulation.site import Site
     from kiln.testing.clusters.subjects import find_driver
-    from kiln.testing.clusters.suite import ClusterDriverConformance, run_cluster_conformance
+    from kiln.testing.clusters.suite import (
+        ClusterDriverConformance,
+        OwnEngineConformance,
+        run_cluster_conformance,
+    )
 
 __all__ = [
     'ClusterDriverConformance',
     'CrashConformance',
+    'EngineBench',
+    'EngineNode',
     'Machine',
+    'OwnEngineConformance',
     'Site',
     'find_driver',
     'run_cluster_conformance',
@@ -34,7 +44,10 @@ __all__ = [
 _HOMES = {
     'ClusterDriverConformance': 'suite',
     'CrashConformance': 'behaviours.crashes',
+    'EngineBench': 'engine_bench',
+    'EngineNode': 'engine_bench',
     'Machine': 'road.machines',
+    'OwnEngineConformance': 'suite',
     'Site': 'simulation.site',
     'find_driver': 'subjects',
     'run_cluster_conformance': 'suite',

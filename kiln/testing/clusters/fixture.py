@@ -16,7 +16,9 @@ from kiln.cluster_drivers.values import Bootstrap, Context
 from kiln.clusters.models import Cluster, Node, OperationState
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers.authoring.bench import CannotBeShown
+from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
+from kiln.testing.clusters.engine_bench import EngineBench, engine_bench_of
 from kiln.testing.clusters.road.machines import Machine
 from kiln.testing.clusters.road.network import Network
 from kiln.testing.clusters.simulation.course import Course, Ending
@@ -52,6 +54,8 @@ class ClusterFixture(Behaviours):
     least: Mapping[str, int] = MappingProxyType({})
     #: What differs after an upgrade.
     other: MachineSpec = MachineSpec(image='kit-2')
+    #: The bench of a driver with an engine of its own; None is the bench that it names.
+    bench_class: type[EngineBench] | None = None
     soon_rule = 'poll once, never wait.'
     #: Deadline in seconds that a poll is given; a poll that gets no answer waits this long.
     look_s: float = 2.5
@@ -78,11 +82,22 @@ class ClusterFixture(Behaviours):
 
     # ---- subjects of calls -------------------------------------------------------
 
+    def any_driver(self) -> ClusterDriver:
+        """Return the driver; one with an engine of its own is opened by its bench."""
+        if issubclass(self.driver_class, NodeClusterDriver):
+            return self.driver_class.open()
+        folder = self.new_folder()
+        bench = (self.bench_class or engine_bench_of(self.driver_class))(
+            self.driver_class, folder, VirtualClock()
+        )
+        self.addCleanup(bench.close)
+        return bench.open()
+
     def nodes_driver(self) -> NodeClusterDriver:
-        """Return the driver; not shown if it is not a NodeClusterDriver."""
+        """Return the driver, if it is a NodeClusterDriver; other behaviours judge the rest."""
         opened = self.driver_class.open()
         if not isinstance(opened, NodeClusterDriver):
-            raise CannotBeShown('the driver has an engine of its own')
+            self.not_for_this_driver('the driver has an engine of its own')
         return opened
 
     def filled_machine(self, opened: ClusterDriver, **parameters: Any) -> MachineSpec:

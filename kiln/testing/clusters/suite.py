@@ -6,6 +6,7 @@ import unittest
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.clusters.models import OperationKind
 from kiln.testing.clusters.behaviours.answers import Answers
 from kiln.testing.clusters.behaviours.choice import Choice
@@ -14,6 +15,12 @@ from kiln.testing.clusters.behaviours.declaration import Declaration
 from kiln.testing.clusters.behaviours.disclosure import Disclosure
 from kiln.testing.clusters.behaviours.each_node import EachNode
 from kiln.testing.clusters.behaviours.life import Life
+from kiln.testing.clusters.behaviours.own_engine import OwnEngine
+from kiln.testing.clusters.behaviours.own_engine_answers import EngineAnswers
+from kiln.testing.clusters.behaviours.own_engine_apart import Apart, Leavings, Memory
+from kiln.testing.clusters.behaviours.own_engine_life import OwnEngineLife, WhatStands
+from kiln.testing.clusters.behaviours.own_engine_repeats import EngineRepeats
+from kiln.testing.clusters.behaviours.own_engine_truth import EngineTruth
 from kiln.testing.clusters.behaviours.repeats import Repeats
 from kiln.testing.clusters.behaviours.same_answer import SameAnswer
 from kiln.testing.clusters.behaviours.truth import Truth
@@ -24,7 +31,13 @@ from kiln.testing.clusters.behaviours.waiting import Waiting
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.subjects import find_driver
 from kiln.testing.report import ConformanceReport
-from kiln.testing.runner import Behaviour, Progress, run, selected
+from kiln.testing.runner import Behaviour, Progress, run, selected, subject_of
+
+_ADVICE = (
+    'To have more shown, write a bench for the driver, or more methods of its bench; it opens '
+    'the driver on an engine for tests, and lists what stands there. See "How the kit judges an '
+    'engine of your own" in the guide of cluster drivers.'
+)
 
 
 class ClusterDriverConformance(
@@ -42,7 +55,22 @@ class ClusterDriverConformance(
     Versions,
     Life,
 ):
-    """Every promise of a cluster driver; without the crash tests."""
+    """Every promise of a driver of nodes; without the crash tests."""
+
+
+class OwnEngineConformance(
+    Declaration,
+    Answers,
+    OwnEngineLife,
+    WhatStands,
+    EngineRepeats,
+    EngineTruth,
+    Apart,
+    Leavings,
+    Memory,
+    EngineAnswers,
+):
+    """Every promise of a driver with an engine of its own."""
 
 
 def run_cluster_conformance(
@@ -77,10 +105,33 @@ def run_cluster_conformance(
     if crashes is not None:
         attributes['crashes'] = crashes
     given: Any = type('Given', (ClusterFixture, unittest.TestCase), attributes)
-    results = run(given, behaviours(select), progress)
-    return ConformanceReport(driver=driver_class.name, results=results)
+    results = run(given, behaviours(select, driver_class), progress)
+    if issubclass(driver_class, NodeClusterDriver):
+        return ConformanceReport(driver=driver_class.name, results=results)
+    return ConformanceReport(
+        driver=driver_class.name, results=results, essential=_essential(), advice=_ADVICE
+    )
 
 
-def behaviours(select: Iterable[str] | None = None) -> Iterator[Behaviour]:
-    """Yield each behaviour, or those selected, in the order of the kit."""
-    return selected((*ClusterDriverConformance.__bases__, *CrashConformance.__bases__), select)
+def _essential() -> frozenset[str]:
+    """Return the subjects that show what a driver's own engine does."""
+    return frozenset(
+        subject_of(suite)
+        for suite in OwnEngineConformance.__bases__
+        if issubclass(suite, OwnEngine)
+    )
+
+
+def behaviours(
+    select: Iterable[str] | None = None, driver_class: type[ClusterDriver] | None = None
+) -> Iterator[Behaviour]:
+    """Yield each behaviour, or those selected, in the order of the kit.
+
+    :param driver_class: only the behaviours of drivers of its kind; None yields all.
+    """
+    nodes = (*ClusterDriverConformance.__bases__, *CrashConformance.__bases__)
+    suites = (*nodes, *OwnEngineConformance.__bases__)
+    if driver_class is not None:
+        of_nodes = issubclass(driver_class, NodeClusterDriver)
+        suites = nodes if of_nodes else OwnEngineConformance.__bases__
+    return selected(dict.fromkeys(suites), select)

@@ -132,7 +132,7 @@ class Answers(ClusterFixture):
                 self.assertTrue(exc.reason, 'the error has a reason that operators can read')
 
     def test_measuring_never_waits_and_never_fails(self) -> None:
-        opened = self.driver_class.open()
+        opened = self.any_driver()
         monitor = opened.get_monitor(**self.asked(opened))
         if monitor is None:
             return
@@ -145,13 +145,13 @@ class Answers(ClusterFixture):
     # ---- validation and reports --------------------------------------------------
 
     def test_a_valid_cluster_has_no_problems(self) -> None:
-        opened = self.driver_class.open()
+        opened = self.any_driver()
         of = self.asked(opened)
         found = opened.validate(**of, plan=samples.creation(of['cluster']))
         self.assertEqual([], list(found))
 
     def test_validating_has_no_effect(self) -> None:
-        opened = self.driver_class.open()
+        opened = self.any_driver()
         of = dict(self.asked(opened))
         of['plan'] = samples.creation(of['cluster'])
         before = set(threading.enumerate()), pickle.dumps(of['cluster'])
@@ -175,7 +175,7 @@ class Answers(ClusterFixture):
             json.dumps(dict(report.outputs or {}))
 
     def test_each_answer_is_of_the_kind_that_the_contract_names(self) -> None:
-        opened = self.driver_class.open()
+        opened = self.any_driver()
         of = self.asked(opened)
         asked: list[tuple[str, Mapping[str, Any]]] = [
             ('update_cluster_status', of),
@@ -205,7 +205,7 @@ class Answers(ClusterFixture):
         self.assertIsInstance(chosen.pop(), str | None)
 
     def test_a_rotation_returns_soon_with_a_report_or_an_error(self) -> None:
-        opened = self.driver_class.open()
+        opened = self.any_driver()
         for cap in (Cap.ROTATE_CREDENTIAL, Cap.ROTATE_CA_CERTIFICATE):
             if cap not in opened.capabilities:
                 continue
@@ -223,7 +223,7 @@ class Answers(ClusterFixture):
         self._existing(lambda scale, nodes: scale.replacement_order(samples.group(3), nodes))
 
     def _existing(self, ask: Callable[[ScaleManager, Sequence[Node]], Sequence[Node]]) -> None:
-        opened = self.driver_class.open()
+        opened = self.any_driver()
         of = self.asked(opened)
         nodes = of['context'].nodes
         with self.network.playing(SILENT), self.soon('The order of nodes'), self._limited():

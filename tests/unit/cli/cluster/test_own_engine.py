@@ -101,3 +101,31 @@ class WrongAnswers(DriverShell):
         )
         said = self.fails(ExitCode.UNAVAILABLE, 'up', str(self.path), '--timeout', '30')
         self.assertIn('stack_v1 returned a wrong answer from update_cluster_status', said)
+
+
+class Judged(DriverShell):
+    def setUp(self):
+        super().setUp()
+        self.install(STACK)
+
+    def judged(self, status, *argv):
+        path = str(self.drivers / 'stack_v1')
+        self.fails(status, 'driver', 'test', path, *argv)
+        return self.out
+
+    def test_a_driver_of_which_most_is_not_shown_does_not_pass(self):
+        said = self.judged(ExitCode.PARTIAL, '--select', 'What was asked*')
+        self.assertIn('This is not a pass: of ', said)
+        self.assertIn('nodes() is not among what the bench of the driver offers', said)
+        self.assertIn('write a bench for the driver', said)
+
+    def test_the_verdict_is_in_the_json_beside_what_was_there_before(self):
+        said = self.judged(ExitCode.PARTIAL, '--select', 'Leavings', '-f', 'json')
+        report = json.loads(said)
+        self.assertEqual(('not_shown', False), (report['verdict'], report['ok']))
+        self.assertEqual((0, 4), (report['passed'], report['not_shown']))
+
+    def test_only_behaviours_of_its_kind_are_listed(self):
+        said = self.ok('driver', 'test', str(self.drivers / 'stack_v1'), '--select', 'Answers')
+        self.assertIn('ok   a valid cluster has no problems', said)
+        self.assertNotIn('bootstrap', said)

@@ -1,0 +1,57 @@
+"""Call of a driver with an engine of its own in another process."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import pickle
+import subprocess
+import sys
+
+from kiln.cluster_drivers.calls import call_driver
+from kiln.clusters.models import Cluster
+from kiln.testing.clock import VirtualClock
+from kiln.testing.clusters import samples
+from kiln.testing.clusters.engine_bench import EngineBench
+from kiln.testing.clusters.simulation.own_engine_calls import promptly, without_sleep
+from kiln.testing.clusters.subjects import find_driver
+
+_PROGRAM = 'from kiln.testing.clusters.simulation.own_engine_process import main; main()'
+#: Starting another process can be slow on a busy machine.
+_LONGEST_S = 600
+#: Seconds within which the call returns.
+_SOON_S = 5.0
+
+
+def call_in_process(reference: str, bench: EngineBench, cluster: Cluster, method: str) -> str:
+    """Call a method of a driver about a cluster in another process; return the progress.
+
+    :raises AssertionError: the process failed; its message has what the process wrote.
+    """
+    environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))}
+    given = pickle.dumps((type(bench), bench.folder, cluster, method))
+    done = subprocess.run(  # noqa: S603  # this interpreter
+        [sys.executable, '-c', _PROGRAM, reference], env=environment, timeout=_LONGEST_S,
+        capture_output=True, input=given, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        last = done.stderr.decode().strip().splitlines()[-1:]
+        raise AssertionError(f'{method} failed in another process: {" ".join(last)}')
+    return done.stdout.decode().strip()
+
+
+def main() -> None:
+    """Call the driver that is named, and print the progress that it reports."""
+    # What is pickled can be from the driver's own folder, which is imported with the driver.
+    driver_class = find_driver(sys.argv[1])
+    bench_class, folder, cluster, method = pickle.load(sys.stdin.buffer)  # noqa: S301  # ours
+    bench = bench_class(driver_class, folder, VirtualClock())
+    driver = bench.open()
+    context = dataclasses.replace(samples.context(), credentials='kit')
+    call = functools.partial(getattr(driver, method), context=context, cluster=cluster)
+    with without_sleep():
+        report = call_driver(driver.name, method, lambda: promptly(call, _SOON_S, method))
+    progress = report.progress if report else None
+    sys.stdout.write(progress.value if progress else 'none')
+    bench.close()
