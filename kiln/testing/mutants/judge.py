@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
-import sys
-import threading
 import time
 import unittest
-from collections.abc import Collection, Iterator, Sequence
-from types import FrameType
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from kiln.testing.conformance import sweep
-from kiln.testing.mutants.loading import import_changed
+from kiln.testing.mutants.loading import forget, import_changed
+from kiln.testing.mutants.reach import Recorder, name_of
 from kiln.testing.mutants.subject import Subject
 from kiln.testing.mutants.verdicts import Fate, Verdict
 from kiln.testing.report import BehaviourOutcome
@@ -26,55 +24,39 @@ def judge(
     changed: tuple[str, str] | None,
     *,
     dependents: Collection[str],
-    first: Sequence[str],
+    behaviours: Sequence[str] | None,
     prefix: str,
 ) -> Verdict:
     """Return the verdict on a driver with a changed module, or on the driver as it is.
 
     ``changed`` is the name of the module and its new source. This process is good for
-    nothing else afterwards. The behaviours ``first`` are tried before all others.
+    nothing else afterwards. ``behaviours`` are tried in this order; without any, all are,
+    and the verdict has what each of them calls.
     """
     started = time.monotonic()
-    try:
-        if changed is not None:
-            import_changed(*changed, dependents)
-            importlib.import_module(changed[0])
-        judges = subject.judges()
-    # Wrong source can raise anything; a test class cannot be imported without its driver.
-    except Exception as exc:
-        return Verdict(fate=Fate.BROKEN, reason=_told(exc))
     with contextlib.ExitStack() as stack:
-        for one in judges:
-            stack.callback(one.doClassCleanups)
-            one.prefix = prefix  # type: ignore[attr-defined]
-            one.setUpClass()
-            stack.callback(one.tearDownClass)
-        if changed is not None:
-            return _run(_in_order(judges, first), started)
-        with calls_recorded(dependents) as ran:
-            verdict = _run(_in_order(judges, first), started)
-        return dataclasses.replace(verdict, ran=frozenset(ran))
-
-
-@contextlib.contextmanager
-def calls_recorded(places: Collection[str]) -> Iterator[set[str]]:
-    """Record which functions in packages and modules are called, on any thread."""
-    ran: set[str] = set()
-    within = tuple(places), tuple(f'{place}.' for place in places)
-
-    def record(frame: FrameType, event: str, _: object) -> None:
-        if event == 'call':
-            module = str(frame.f_globals.get('__name__'))
-            if module in within[0] or module.startswith(within[1]):
-                ran.add(f'{module}:{frame.f_code.co_qualname.replace("<locals>.", "")}')
-
-    threading.setprofile(record)
-    sys.setprofile(record)
-    try:
-        yield ran
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
+        recorder = stack.enter_context(Recorder(dependents)) if behaviours is None else None
+        try:
+            if changed is not None:
+                import_changed(*changed, dependents)
+                importlib.import_module(changed[0])
+            else:
+                # Also what is called by an import is recorded.
+                forget(dependents)
+            judges = subject.judges()
+            for one in judges:
+                stack.callback(one.doClassCleanups)
+                one.prefix = prefix  # type: ignore[attr-defined]
+                one.setUpClass()
+                stack.callback(one.tearDownClass)
+        # Wrong source can raise anything; a test class needs its driver to be imported and set up.
+        except Exception as exc:
+            return Verdict(fate=Fate.BROKEN, reason=_told(exc))
+        cases = {name_of(case): case for one in judges for case in map(one, _names(one))}
+        if recorder is None:
+            return _run((cases[name] for name in behaviours or () if name in cases), started)
+        verdict = _run(recorder.each(cases.values()), started)
+        return dataclasses.replace(verdict, reach=recorder.reach())
 
 
 def clean_up(subject: Subject, prefix: str) -> None:
@@ -88,7 +70,7 @@ def clean_up(subject: Subject, prefix: str) -> None:
             sweep.remains(case.driver, prefix, case.time, case.timeout_s)
 
 
-def _run(cases: Iterator[unittest.TestCase], started: float) -> Verdict:
+def _run(cases: Iterable[unittest.TestCase], started: float) -> Verdict:
     passed = 0
     for case in cases:
         result = show(case, '')
@@ -96,7 +78,7 @@ def _run(cases: Iterator[unittest.TestCase], started: float) -> Verdict:
         if result.outcome is BehaviourOutcome.FAILED:
             return Verdict(
                 fate=Fate.CAUGHT,
-                behaviour=_id(case),
+                behaviour=name_of(case),
                 reason=result.reason,
                 passed=passed,
                 seconds=time.monotonic() - started,
@@ -104,20 +86,8 @@ def _run(cases: Iterator[unittest.TestCase], started: float) -> Verdict:
     return Verdict(fate=Fate.SURVIVED, passed=passed, seconds=time.monotonic() - started)
 
 
-def _in_order(
-    judges: Sequence[type[unittest.TestCase]], first: Sequence[str]
-) -> Iterator[unittest.TestCase]:
-    cases = {_id(case): case for one in judges for case in map(one, _names(one))}
-    wanted = [name for name in first if name in cases]
-    yield from (cases[name] for name in dict.fromkeys([*wanted, *cases]))
-
-
 def _names(judge_class: type[unittest.TestCase]) -> Iterator[str]:
     return iter(unittest.defaultTestLoader.getTestCaseNames(judge_class))
-
-
-def _id(case: unittest.TestCase) -> str:
-    return f'{type(case).__name__}.{case.id().rpartition(".")[2]}'
 
 
 def _told(exc: Exception) -> str:

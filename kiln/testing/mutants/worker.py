@@ -36,8 +36,8 @@ class Task:
     changed: tuple[str, str] | None
     #: Packages and modules that are imported again.
     dependents: tuple[str, ...] = ()
-    #: Behaviours to try first.
-    first: tuple[str, ...] = ()
+    #: Behaviours to try, in this order; None for all, and to record what they call.
+    behaviours: tuple[str, ...] | None = None
     limit_s: float
 
 
@@ -65,7 +65,11 @@ def _judged(subject: Subject, task: Task) -> Verdict:
 
     def work() -> Verdict:
         return judge(
-            subject, task.changed, dependents=task.dependents, first=task.first, prefix=prefix
+            subject,
+            task.changed,
+            dependents=task.dependents,
+            behaviours=task.behaviours,
+            prefix=prefix,
         )
 
     with tempfile.TemporaryDirectory(prefix='kiln-mutant-') as folder:

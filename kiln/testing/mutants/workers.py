@@ -64,13 +64,15 @@ def judge_all(
         right = _of_the_driver(
             subject,
             workers,
-            Task(changed=None, dependents=tuple(dependents), limit_s=limit_s or _LONGEST_S),
+            Task(changed=None, dependents=tuple(dependents), limit_s=_LONGEST_S),
         )
         waiting_s = 0.0 if subject.virtual_time else subject.timeout_s
         limit_s = limit_s or _LEAST_S + waiting_s + _TIMES * right.seconds
 
         def judged(mutant: Mutant) -> Verdict:
-            if mutant.in_function and mutant.place not in right.ran:
+            reach = right.reach
+            seen_by = reach.of(mutant.place) if mutant.in_function else reach.behaviours
+            if not seen_by:
                 verdict = Verdict(fate=Fate.NOT_RUN)
                 order.learn(mutant, verdict, progress)
                 return verdict
@@ -79,7 +81,7 @@ def judge_all(
                 task = Task(
                     changed=(mutant.module, mutant.source),
                     dependents=tuple(dependents),
-                    first=order.first(mutant),
+                    behaviours=order.of(mutant, seen_by),
                     limit_s=limit_s,
                 )
                 verdict = worker.judge(task)
@@ -112,12 +114,13 @@ class _Order:
         self._here: dict[str, collections.Counter[str]] = {}
         self._anywhere: collections.Counter[str] = collections.Counter()
 
-    def first(self, mutant: Mutant) -> tuple[str, ...]:
-        """Return the behaviours most likely to catch a mutant, the likeliest first."""
+    def of(self, mutant: Mutant, behaviours: Sequence[str]) -> tuple[str, ...]:
+        """Return behaviours in another order: those most likely to catch a mutant first."""
         with self._lock:
             here = self._here.get(mutant.place, collections.Counter())
             ranked = [*here.most_common(_FIRST), *self._anywhere.most_common(_FIRST)]
-            return tuple(name for name, _ in ranked)
+        likely = [name for name, _ in ranked if name in behaviours]
+        return tuple(dict.fromkeys([*likely, *behaviours]))
 
     def learn(self, mutant: Mutant, verdict: Verdict, progress: Progress | None) -> None:
         """Remember what caught a mutant, and report it."""

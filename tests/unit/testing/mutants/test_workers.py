@@ -63,6 +63,15 @@ class Workers(unittest.TestCase):
         self.assertEqual(list(zip(mutants, verdicts, strict=True)), progress)
         self.assertEqual(SOURCE, source_of(MODULE))
 
+    def test_one_is_judged_by_those_that_call_the_function_alone(self):
+        # What no behaviour of this part tests.
+        harmless = dataclasses.replace(SOME, source=SOURCE.replace('request.flavor', 'None'))
+        anywhere = dataclasses.replace(harmless, function='', in_function=False)
+        of_get = dataclasses.replace(harmless, function='MinimalDriver._get')
+        every, some = judge_all(SUBJECT, [anywhere, of_get], dependents=[MODULE])
+        self.assertGreater(every.passed, some.passed)
+        self.assertGreater(some.passed, 0)
+
     def test_one_that_hangs_ends_at_the_time_limit_and_what_it_built_is_removed(self):
         subject = Subject(name='noop', suites=(f'{PART}:DeletesOfNoop',))
         package = 'kiln.compute_drivers.noop'

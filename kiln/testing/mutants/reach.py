@@ -1,0 +1,82 @@
+"""Which behaviours call which functions of a driver, as data and recorded."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from types import FrameType
+from typing import Self
+from unittest import TestCase
+
+#: In place of a behaviour: what is called before or after all of them.
+_OUTSIDE = ''
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Reach:
+    """Behaviours, and what each calls; the quickest comes first."""
+
+    behaviours: tuple[str, ...] = ()
+    #: Behaviours that call a function, as MODULE:FUNCTION.
+    callers: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+    def of(self, function: str) -> tuple[str, ...]:
+        """Return the behaviours that a mistake in a function can fail."""
+        return self.callers.get(function, ())
+
+
+class Recorder(contextlib.AbstractContextManager['Recorder']):
+    """Records the calls of functions in packages and modules, on any thread started later."""
+
+    def __init__(self, places: Collection[str], now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._within = tuple(places), tuple(f'{place}.' for place in places)
+        self._current = _OUTSIDE
+        self._took_s: dict[str, float] = {}
+        self._callers: dict[str, set[str]] = collections.defaultdict(set)
+
+    def __enter__(self) -> Self:
+        threading.setprofile(self._record)
+        sys.setprofile(self._record)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+    def each(self, cases: Iterable[TestCase]) -> Iterator[TestCase]:
+        """Yield behaviours; what is called until the next is called by the one before."""
+        for case in cases:
+            self._current = name_of(case)
+            started = self._now()
+            yield case
+            self._took_s[self._current] = self._now() - started
+            self._current = _OUTSIDE
+
+    def reach(self) -> Reach:
+        """Return what was recorded."""
+        behaviours = tuple(sorted(self._took_s, key=lambda name: self._took_s[name]))
+        # What is called before them, or by the first alone, can be kept for all others.
+        first = set(list(self._took_s)[:1])
+        callers = {}
+        for function, names in self._callers.items():
+            kept = _OUTSIDE in names or names == first
+            callers[function] = tuple(one for one in behaviours if kept or one in names)
+        return Reach(behaviours=behaviours, callers=callers)
+
+    def _record(self, frame: FrameType, event: str, _: object) -> None:
+        if event == 'call':
+            module = str(frame.f_globals.get('__name__'))
+            if module in self._within[0] or module.startswith(self._within[1]):
+                function = frame.f_code.co_qualname.replace('<locals>.', '')
+                self._callers[f'{module}:{function}'].add(self._current)
+
+
+def name_of(case: TestCase) -> str:
+    """Return the name of a behaviour, as CLASS.NAME."""
+    return f'{type(case).__name__}.{case.id().rpartition(".")[2]}'

@@ -1,0 +1,79 @@
+"""What each behaviour calls is recorded, so that no other judges mutants of it."""
+
+import threading
+import types
+import unittest
+
+from kiln.testing.mutants.reach import Reach, Recorder
+
+
+def used():
+    def within():
+        pass
+
+    within()
+
+
+def used_elsewhere():
+    pass
+
+
+class Shown:
+    """A behaviour, by its name alone."""
+
+    def __init__(self, name):
+        self.id = lambda: f'tests.Shown.{name}'
+
+
+def in_a_thread():
+    thread = threading.Thread(target=used)
+    thread.start()
+    thread.join()
+
+
+def nothing():
+    pass
+
+
+class ReachTest(unittest.TestCase):
+    def recorded(self, *behaviours, before=nothing, places=(__name__,)):
+        """Return what is recorded of behaviours, which take 1 s, then 2 s, and so on."""
+        clock = types.SimpleNamespace(now=0.0)
+        cases = [Shown(f'test_{number}') for number in range(len(behaviours))]
+        with Recorder(places, lambda: clock.now) as recorder:
+            before()
+            for seconds, _ in enumerate(recorder.each(cases), 1):
+                behaviours[seconds - 1]()
+                clock.now += seconds
+        return recorder.reach()
+
+    def callers(self, function, *behaviours, **more):
+        return self.recorded(*behaviours, **more).of(f'{__name__}:{function}')
+
+    def test_a_function_is_judged_by_those_that_call_it(self):
+        shown = (nothing, used, used_elsewhere, used)
+        self.assertEqual(('Shown.test_1', 'Shown.test_3'), self.callers('used', *shown))
+        self.assertEqual(('Shown.test_1', 'Shown.test_3'), self.callers('used.within', *shown))
+        self.assertEqual(('Shown.test_2',), self.callers('used_elsewhere', *shown))
+        self.assertEqual((), self.callers('unknown', *shown))
+
+    def test_calls_on_threads_are_those_of_the_behaviour(self):
+        self.assertEqual(('Shown.test_1',), self.callers('used', nothing, in_a_thread, nothing))
+
+    def test_what_is_called_once_for_all_is_judged_by_all(self):
+        every = ('Shown.test_0', 'Shown.test_1')
+        self.assertEqual(every, self.callers('used', nothing, nothing, before=used))
+        self.assertEqual(every, self.callers('used', used, nothing))
+
+    def test_functions_of_others_are_not_recorded(self):
+        found = self.recorded(nothing, used, places=('tests.unit.testing.mutants.test',))
+        self.assertEqual((), found.of(f'{__name__}:used'))
+        package = self.recorded(nothing, used, places=('tests.unit.testing',))
+        self.assertEqual(('Shown.test_1',), package.of(f'{__name__}:used'))
+
+    def test_the_quickest_come_first(self):
+        clock = iter([0, 5, 5, 6, 6, 9])
+        recorder = Recorder((), lambda: next(clock))
+        self.assertEqual(3, len(list(recorder.each(map(Shown, ('test_a', 'test_b', 'test_c'))))))
+        wanted = ('Shown.test_b', 'Shown.test_c', 'Shown.test_a')
+        self.assertEqual(Reach(behaviours=wanted), recorder.reach())
