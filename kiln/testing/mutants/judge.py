@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import signal
 import time
 import unittest
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from kiln.testing.conformance import sweep
@@ -24,14 +25,15 @@ def judge(
     changed: tuple[str, str] | None,
     *,
     dependents: Collection[str],
-    behaviours: Sequence[str] | None,
+    behaviours: Mapping[str, float] | None,
     prefix: str,
 ) -> Verdict:
     """Return the verdict on a driver with a changed module, or on the driver as it is.
 
     ``changed`` is the name of the module and its new source. This process is good for
-    nothing else afterwards. ``behaviours`` are tried in this order; without any, all are,
-    and the verdict has what each of them calls.
+    nothing else afterwards. ``behaviours`` are tried in this order, and an alarm ends this
+    process if one takes longer than its seconds. Without any, all are tried, and the verdict
+    has what each of them calls.
     """
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
@@ -54,7 +56,7 @@ def judge(
             return Verdict(fate=Fate.BROKEN, reason=_told(exc))
         cases = {name_of(case): case for one in judges for case in map(one, _names(one))}
         if recorder is None:
-            return _run((cases[name] for name in behaviours or () if name in cases), started)
+            return _run(_timed(cases, behaviours or {}), started)
         verdict = _run(recorder.each(cases.values()), started)
         return dataclasses.replace(verdict, reach=recorder.reach())
 
@@ -68,6 +70,17 @@ def clean_up(subject: Subject, prefix: str) -> None:
             stack.callback(case.doCleanups)
             case.setUp()
             sweep.remains(case.driver, prefix, case.time, case.timeout_s)
+
+
+def _timed(
+    cases: Mapping[str, unittest.TestCase], limits_s: Mapping[str, float]
+) -> Iterator[unittest.TestCase]:
+    for name, limit_s in limits_s.items():
+        if name in cases:
+            # Without a handler, which would wait for a call that does not end.
+            signal.setitimer(signal.ITIMER_REAL, limit_s)
+            yield cases[name]
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _run(cases: Iterable[unittest.TestCase], started: float) -> Verdict:

@@ -19,15 +19,22 @@ _OUTSIDE = ''
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Reach:
-    """Behaviours, and what each calls; the quickest comes first."""
+    """What each behaviour calls, and how long it takes."""
 
-    behaviours: tuple[str, ...] = ()
+    #: Seconds that each behaviour takes; the quickest comes first.
+    took_s: Mapping[str, float] = dataclasses.field(default_factory=dict)
     #: Behaviours that call a function, as MODULE:FUNCTION.
-    callers: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    callers: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
 
-    def of(self, function: str) -> tuple[str, ...]:
-        """Return the behaviours that a mistake in a function can fail."""
-        return self.callers.get(function, ())
+    def of(self, function: str | None) -> dict[str, float]:
+        """Return the behaviours that a mistake in a function can fail, and their seconds.
+
+        None stands for what is outside of functions, which all can fail.
+        """
+        if function is None:
+            return dict(self.took_s)
+        callers = self.callers.get(function, frozenset())
+        return {name: seconds for name, seconds in self.took_s.items() if name in callers}
 
 
 class Recorder(contextlib.AbstractContextManager['Recorder']):
@@ -60,14 +67,14 @@ class Recorder(contextlib.AbstractContextManager['Recorder']):
 
     def reach(self) -> Reach:
         """Return what was recorded."""
-        behaviours = tuple(sorted(self._took_s, key=lambda name: self._took_s[name]))
+        took_s = dict(sorted(self._took_s.items(), key=lambda item: item[1]))
         # What is called before them, or by the first alone, can be kept for all others.
         first = set(list(self._took_s)[:1])
-        callers = {}
-        for function, names in self._callers.items():
-            kept = _OUTSIDE in names or names == first
-            callers[function] = tuple(one for one in behaviours if kept or one in names)
-        return Reach(behaviours=behaviours, callers=callers)
+        callers = {
+            function: frozenset(took_s if _OUTSIDE in names or names == first else names)
+            for function, names in self._callers.items()
+        }
+        return Reach(took_s=took_s, callers=callers)
 
     def _record(self, frame: FrameType, event: str, _: object) -> None:
         if event == 'call':

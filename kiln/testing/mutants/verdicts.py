@@ -33,7 +33,7 @@ class Verdict:
     passed: int = 0
     seconds: float = 0.0
     #: What each behaviour calls, of the driver as it is.
-    reach: Reach = Reach()
+    reach: Reach = dataclasses.field(default_factory=Reach)
 
     @property
     def caught(self) -> bool:

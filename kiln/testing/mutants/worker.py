@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import IO, Any
 
 from kiln.testing.mutants.judge import clean_up, judge
@@ -36,8 +36,9 @@ class Task:
     changed: tuple[str, str] | None
     #: Packages and modules that are imported again.
     dependents: tuple[str, ...] = ()
-    #: Behaviours to try, in this order; None for all, and to record what they call.
-    behaviours: tuple[str, ...] | None = None
+    #: Behaviours to try, in this order, and the seconds that each can take; None for all, and
+    #: to record what they call.
+    behaviours: Mapping[str, float] | None = None
     limit_s: float
 
 
@@ -96,13 +97,21 @@ def _forked(work: Callable[[], Any], folder: str, limit_s: float) -> Verdict:
                 return verdict
             return Verdict(fate=Fate.TIMED_OUT, reason=f'It did not end within {limit_s:.0f} s.')
         except EOFError:
-            return Verdict(fate=Fate.BROKEN, reason='It ended its process.')
+            return _ended(pid)
         finally:
             # Also what it has started itself.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+def _ended(pid: int) -> Verdict:
+    """Return the verdict on a mutant that has ended its process, or was ended by its alarm."""
+    end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    if end is not None and (end.si_code, end.si_status) == (os.CLD_KILLED, signal.SIGALRM):
+        return Verdict(fate=Fate.TIMED_OUT, reason='A behaviour did not end in time.')
+    return Verdict(fate=Fate.BROKEN, reason='It ended its process.')
 
 
 def _child(work: Callable[[], Any], folder: str, results: IO[bytes]) -> None:

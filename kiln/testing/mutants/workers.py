@@ -10,7 +10,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
@@ -22,7 +22,7 @@ from kiln.testing.mutants.worker import PROGRAM, Task
 
 #: Called with each mutant and its verdict, as they come.
 Progress = Callable[[Mutant, Verdict], None]
-#: Seconds for a mutant, and how often it may take the time of the right driver.
+#: Seconds for a mutant or a behaviour, and how often it may take that of the right driver.
 _LEAST_S, _TIMES = 10.0, 5
 _LONGEST_S = 3600.0
 #: How many behaviours that caught others are tried first.
@@ -66,13 +66,12 @@ def judge_all(
             workers,
             Task(changed=None, dependents=tuple(dependents), limit_s=_LONGEST_S),
         )
-        waiting_s = 0.0 if subject.virtual_time else subject.timeout_s
-        limit_s = limit_s or _LEAST_S + waiting_s + _TIMES * right.seconds
+        least_s = _LEAST_S + (0.0 if subject.virtual_time else subject.timeout_s)
+        limit_s = limit_s or least_s + _TIMES * right.seconds
 
         def judged(mutant: Mutant) -> Verdict:
-            reach = right.reach
-            seen_by = reach.of(mutant.place) if mutant.in_function else reach.behaviours
-            if not seen_by:
+            calling = right.reach.of(mutant.place if mutant.in_function else None)
+            if not calling:
                 verdict = Verdict(fate=Fate.NOT_RUN)
                 order.learn(mutant, verdict, progress)
                 return verdict
@@ -81,7 +80,10 @@ def judge_all(
                 task = Task(
                     changed=(mutant.module, mutant.source),
                     dependents=tuple(dependents),
-                    behaviours=order.of(mutant, seen_by),
+                    behaviours={
+                        name: least_s + _TIMES * calling[name]
+                        for name in order.of(mutant, calling)
+                    },
                     limit_s=limit_s,
                 )
                 verdict = worker.judge(task)
@@ -114,7 +116,7 @@ class _Order:
         self._here: dict[str, collections.Counter[str]] = {}
         self._anywhere: collections.Counter[str] = collections.Counter()
 
-    def of(self, mutant: Mutant, behaviours: Sequence[str]) -> tuple[str, ...]:
+    def of(self, mutant: Mutant, behaviours: Iterable[str]) -> tuple[str, ...]:
         """Return behaviours in another order: those most likely to catch a mutant first."""
         with self._lock:
             here = self._here.get(mutant.place, collections.Counter())

@@ -48,7 +48,7 @@ class ReachTest(unittest.TestCase):
         return recorder.reach()
 
     def callers(self, function, *behaviours, **more):
-        return self.recorded(*behaviours, **more).of(f'{__name__}:{function}')
+        return tuple(self.recorded(*behaviours, **more).of(f'{__name__}:{function}'))
 
     def test_a_function_is_judged_by_those_that_call_it(self):
         shown = (nothing, used, used_elsewhere, used)
@@ -67,13 +67,15 @@ class ReachTest(unittest.TestCase):
 
     def test_functions_of_others_are_not_recorded(self):
         found = self.recorded(nothing, used, places=('tests.unit.testing.mutants.test',))
-        self.assertEqual((), found.of(f'{__name__}:used'))
+        self.assertEqual({}, found.of(f'{__name__}:used'))
         package = self.recorded(nothing, used, places=('tests.unit.testing',))
-        self.assertEqual(('Shown.test_1',), package.of(f'{__name__}:used'))
+        self.assertEqual({'Shown.test_1': 2.0}, package.of(f'{__name__}:used'))
 
     def test_the_quickest_come_first(self):
         clock = iter([0, 5, 5, 6, 6, 9])
         recorder = Recorder((), lambda: next(clock))
         self.assertEqual(3, len(list(recorder.each(map(Shown, ('test_a', 'test_b', 'test_c'))))))
-        wanted = ('Shown.test_b', 'Shown.test_c', 'Shown.test_a')
-        self.assertEqual(Reach(behaviours=wanted), recorder.reach())
+        found = recorder.reach()
+        wanted = [('Shown.test_b', 1), ('Shown.test_c', 3), ('Shown.test_a', 5)]
+        self.assertEqual(wanted, list(found.of(None).items()))
+        self.assertEqual(Reach(took_s=dict(wanted)), found)

@@ -4,9 +4,11 @@ import contextlib
 import dataclasses
 import tempfile
 import unittest
+import unittest.mock
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.testing import minimal
+from kiln.testing.mutants import workers
 from kiln.testing.mutants.loading import source_of
 from kiln.testing.mutants.mutants import mutants_of
 from kiln.testing.mutants.subject import Subject
@@ -93,6 +95,15 @@ class Workers(unittest.TestCase):
             with contextlib.closing(NoopCloud(CLOUD)) as cloud:
                 self.assertEqual((), cloud.instances())
         self.assertIs(Fate.TIMED_OUT, verdict.fate)
+
+    def test_one_that_hangs_in_a_behaviour_does_not_wait_for_the_time_limit(self):
+        with unittest.mock.patch.multiple(workers, _LEAST_S=0.5, _TIMES=0):
+            (verdict,) = judge_all(
+                SUBJECT, [deleting('while True: pass')], dependents=[MODULE], limit_s=3600.0
+            )
+        self.assertEqual(
+            (Fate.TIMED_OUT, 'A behaviour did not end in time.'), (verdict.fate, verdict.reason)
+        )
 
     def test_a_driver_that_fails_itself_is_refused(self):
         wrong = dataclasses.replace(SUBJECT, suites=('tests.unit.testing.mutants.nothing:Here',))
