@@ -123,6 +123,10 @@ class WorkingPoolConformance(PoolConformance, FaultConformance, unittest.TestCas
 
     short_s = 0.2
 
+    def setUp(self):
+        super().setUp()
+        self.bench.logs_boots = True
+
     def a_clock(self):
         return SYSTEM_CLOCK
 

@@ -34,8 +34,16 @@ class Yard(contextlib.AbstractContextManager):
         # What the commands do, a test may do otherwise: these files come first.
         self.claim = self.program('claim', f'touch {self.folder}/$KILN_MACHINE.on')
         self.wipe = self.program('wipe', f'rm -f {self.folder}/$KILN_MACHINE.on')
-        self.reboot = self.program('reboot', f'test -e {self.folder}/$KILN_MACHINE.on')
-        self.console = self.program('console', 'echo hello; echo I am $KILN_MACHINE')
+        self.reboot = self.program(
+            'reboot',
+            f'test -e {self.folder}/$KILN_MACHINE.on; '
+            f'echo rebooted >> {self.folder}/$KILN_MACHINE.boots',
+        )
+        self.console = self.program(
+            'console',
+            f'cat {self.folder}/$KILN_MACHINE.boots 2> /dev/null || true; '
+            'echo hello; echo I am $KILN_MACHINE',
+        )
 
     def __enter__(self):
         self._thread.start()
