@@ -4,6 +4,7 @@ The machines are servers on the loopback that answer as soon as their claim comm
 run, and no longer once their wipe command has.
 """
 
+import json
 import os
 import pathlib
 import shlex
@@ -122,6 +123,30 @@ class WorkingPoolConformance(PoolConformance, FaultConformance, unittest.TestCas
     """The kit on machines that are claimed, probed, rebooted and wiped for real."""
 
     short_s = 0.2
+
+    def setUp(self):
+        super().setUp()
+        self.bench.logs_boots, self.bench.lacking = True, self.lacking
+
+    def lacking(self, amphora_id, request):
+        self.settle(amphora_id)
+        machine = self.driver.get_amphora(amphora_id=amphora_id).raw['machine']
+        brought = self.yard.brought(machine)
+        files = [
+            (one['path'], brought[one['source']], int(one['mode'], 8), one['owner'])
+            for one in json.loads(brought.get('files.json', '[]'))
+        ]
+        got = {
+            'user_data': brought.get('user_data'),
+            'keys': tuple(brought.get('authorized_keys', b'').decode().splitlines()),
+            'files': files,
+        }
+        wanted = {
+            'user_data': request.user_data,
+            'keys': request.keys,
+            'files': [(one.path, one.content, one.mode, one.owner) for one in request.files],
+        }
+        return {name for name, value in wanted.items() if got[name] != value}
 
     def a_clock(self):
         return SYSTEM_CLOCK

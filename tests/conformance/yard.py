@@ -32,10 +32,23 @@ class Yard(contextlib.AbstractContextManager):
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         # What the commands do, a test may do otherwise: these files come first.
-        self.claim = self.program('claim', f'touch {self.folder}/$KILN_MACHINE.on')
+        brought = f'{self.folder}/$KILN_MACHINE.brought'
+        self.claim = self.program(
+            'claim',
+            f'rm -rf {brought}; cp -r $KILN_FOLDER {brought}; '
+            f'touch {self.folder}/$KILN_MACHINE.on',
+        )
         self.wipe = self.program('wipe', f'rm -f {self.folder}/$KILN_MACHINE.on')
-        self.reboot = self.program('reboot', f'test -e {self.folder}/$KILN_MACHINE.on')
-        self.console = self.program('console', 'echo hello; echo I am $KILN_MACHINE')
+        self.reboot = self.program(
+            'reboot',
+            f'test -e {self.folder}/$KILN_MACHINE.on; '
+            f'echo rebooted >> {self.folder}/$KILN_MACHINE.boots',
+        )
+        self.console = self.program(
+            'console',
+            f'cat {self.folder}/$KILN_MACHINE.boots 2> /dev/null || true; '
+            'echo hello; echo I am $KILN_MACHINE',
+        )
 
     def __enter__(self):
         self._thread.start()
@@ -61,6 +74,11 @@ class Yard(contextlib.AbstractContextManager):
 
     def is_on(self, name):
         return (self.folder / f'{name}.on').exists()
+
+    def brought(self, name):
+        """Return the files that the last claim command of a machine got, by their names."""
+        folder = self.folder / f'{name}.brought'
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
 
     def turn(self, name, on):
         path = self.folder / f'{name}.on'

@@ -63,18 +63,20 @@ class ClusterSubject(Subject):
         return [self._name_of(path) for path in self._files()]
 
     def mutants(self, module: str, operators: Iterable[str]) -> list[Mutant]:
-        (path,) = (one for one in self._files() if self._name_of(one) == module)
+        path = self._path_of(module)
         make = mutants_of if path.suffix == '.py' else mutants_of_text
         return make(module, path.read_text(), operators)
 
-    def changed(self, changed: Changed) -> Self:
+    def fresh(self) -> Self:
         """Return a copy in a new folder; the place of temporary files is the mutant's own."""
-        name, text = changed
         copy = Path(tempfile.mkdtemp(), self.folder.name)
         shutil.copytree(self.folder, copy, ignore=shutil.ignore_patterns('__pycache__'))
-        (path,) = (one for one in self._files() if self._name_of(one) == name)
-        (copy / path.relative_to(self.folder)).write_text(text)
-        wrong = dataclasses.replace(self, folder=copy)
+        return dataclasses.replace(self, folder=copy)
+
+    def changed(self, changed: Changed) -> Self:
+        name, text = changed
+        wrong = self.fresh()
+        wrong._path_of(name).write_text(text)
         wrong.load()
         return wrong
 
@@ -98,6 +100,10 @@ class ClusterSubject(Subject):
         found = [*self.folder.rglob('*.py'), *self.folder.glob('driver.yaml')]
         found += [one for one in (self.folder / 'templates').rglob('*') if one.is_file()]
         return sorted(one for one in found if one.parent.name not in ('image', '__pycache__'))
+
+    def _path_of(self, name: str) -> Path:
+        (path,) = (one for one in self._files() if self._name_of(one) == name)
+        return path
 
     def _name_of(self, path: Path) -> str:
         inner = path.relative_to(self.folder)

@@ -21,7 +21,7 @@ from kiln.exceptions import DriverLoadError
 from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance, sweep
 from kiln.testing.conformance.fixture import ConformanceFixture
-from kiln.testing.mutants.loading import import_changed, modules_below, source_of
+from kiln.testing.mutants.loading import forget, import_changed, modules_below, source_of
 from kiln.testing.mutants.mutants import Mutant, mutants_of
 from kiln.testing.mutants.operators import OPERATORS
 from kiln.testing.mutants.subject import Changed, Subject, resolved
@@ -59,6 +59,10 @@ class ComputeSubject(Subject):
     @property
     def patience_s(self) -> float:
         return 0.0 if self.virtual_time else self.timeout_s
+
+    def fresh(self) -> Self:
+        forget([_place_of(self)])
+        return self
 
     def changed(self, changed: Changed) -> Self:
         module, source = changed

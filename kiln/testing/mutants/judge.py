@@ -4,78 +4,77 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
-import sys
-import threading
+import signal
 import time
 import unittest
-from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
+from collections.abc import Iterable, Iterator, Mapping
 
+from kiln.testing.mutants.reach import Recorder, name_of
 from kiln.testing.mutants.subject import Changed, Subject
 from kiln.testing.mutants.verdicts import Fate, Verdict
 from kiln.testing.report import BehaviourOutcome
 from kiln.testing.runner import show
 
+#: The behaviours that judge a driver, by their names.
+Cases = Mapping[str, unittest.TestCase]
+
 
 def judge(
-    subject: Subject,
-    changed: Changed | None,
-    *,
-    first: Sequence[str],
-    prefix: str,
+    subject: Subject, changed: Changed, *, behaviours: Mapping[str, float], prefix: str
 ) -> Verdict:
-    """Return the verdict on a driver with a changed module or file, or on it as it is.
+    """Return the verdict on a driver with a changed module or file.
 
     ``changed`` is the name of the module and its new text. This process is good for
-    nothing else afterwards. The behaviours ``first`` are tried before all others.
+    nothing else afterwards. ``behaviours`` are tried in this order, and an alarm ends this
+    process if one takes longer than its seconds.
     """
     started = time.monotonic()
-    try:
-        if changed is not None:
-            subject = subject.changed(changed)
-        judges = subject.judges()
-    # Wrong source can raise anything; a test class cannot be imported without its driver.
-    except Exception as exc:
-        return Verdict(fate=Fate.BROKEN, reason=_told(exc))
     with contextlib.ExitStack() as stack:
-        for one in judges:
-            stack.callback(one.doClassCleanups)
-            one.prefix = prefix  # type: ignore[attr-defined]
-            one.setUpClass()
-            stack.callback(one.tearDownClass)
-        if changed is not None:
-            return _run(_in_order(judges, first), started)
-        with calls_recorded(subject.own) as ran:
-            verdict = _run(_in_order(judges, first), started)
-        return dataclasses.replace(verdict, ran=frozenset(ran))
+        # Wrong source can raise anything; a test class needs its driver to be set up.
+        try:
+            cases = _prepared(subject.changed(changed), prefix, stack)
+        except Exception as exc:
+            return _broken(exc)
+        return _run(_timed(cases, behaviours), started)
 
 
-@contextlib.contextmanager
-def calls_recorded(own: Callable[[str], str | None]) -> Iterator[set[str]]:
-    """Record which functions of a driver are called, on any thread.
-
-    ``own`` returns the name of a module if it is the driver's.
-    """
-    ran: set[str] = set()
-    own = functools.cache(own)
-
-    def record(frame: FrameType, event: str, _: object) -> None:
-        if event == 'call':
-            module = own(str(frame.f_globals.get('__name__')))
-            if module is not None:
-                ran.add(f'{module}:{frame.f_code.co_qualname.replace("<locals>.", "")}')
-
-    threading.setprofile(record)
-    sys.setprofile(record)
-    try:
-        yield ran
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
+def survey(subject: Subject, *, prefix: str) -> Verdict:
+    """Return the verdict on a driver as it is, by all behaviours, and what each of them calls."""
+    started = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        try:
+            # Imported again, so that what an import calls is recorded, too.
+            fresh = subject.fresh()
+            recorder = stack.enter_context(Recorder(fresh.own))
+            cases = _prepared(fresh, prefix, stack)
+        except Exception as exc:
+            return _broken(exc)
+        verdict = _run(recorder.each(cases.values()), started)
+        return dataclasses.replace(verdict, reach=recorder.reach())
 
 
-def _run(cases: Iterator[unittest.TestCase], started: float) -> Verdict:
+def _prepared(subject: Subject, prefix: str, stack: contextlib.ExitStack) -> Cases:
+    """Return the behaviours of test classes that are set up, until the stack is left."""
+    judges = subject.judges()
+    for one in judges:
+        stack.callback(one.doClassCleanups)
+        one.prefix = prefix  # type: ignore[attr-defined]
+        one.setUpClass()
+        stack.callback(one.tearDownClass)
+    names = unittest.defaultTestLoader.getTestCaseNames
+    return {name_of(case): case for one in judges for case in map(one, names(one))}
+
+
+def _timed(cases: Cases, limits_s: Mapping[str, float]) -> Iterator[unittest.TestCase]:
+    for name, limit_s in limits_s.items():
+        if name in cases:
+            # Without a handler, which would wait for a call that does not end.
+            signal.setitimer(signal.ITIMER_REAL, limit_s)
+            yield cases[name]
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _run(cases: Iterable[unittest.TestCase], started: float) -> Verdict:
     passed = 0
     for case in cases:
         result = show(case, '')
@@ -83,7 +82,7 @@ def _run(cases: Iterator[unittest.TestCase], started: float) -> Verdict:
         if result.outcome is BehaviourOutcome.FAILED:
             return Verdict(
                 fate=Fate.CAUGHT,
-                behaviour=_id(case),
+                behaviour=name_of(case),
                 reason=result.reason,
                 passed=passed,
                 seconds=time.monotonic() - started,
@@ -91,21 +90,5 @@ def _run(cases: Iterator[unittest.TestCase], started: float) -> Verdict:
     return Verdict(fate=Fate.SURVIVED, passed=passed, seconds=time.monotonic() - started)
 
 
-def _in_order(
-    judges: Sequence[type[unittest.TestCase]], first: Sequence[str]
-) -> Iterator[unittest.TestCase]:
-    cases = {_id(case): case for one in judges for case in map(one, _names(one))}
-    wanted = [name for name in first if name in cases]
-    yield from (cases[name] for name in dict.fromkeys([*wanted, *cases]))
-
-
-def _names(judge_class: type[unittest.TestCase]) -> Iterator[str]:
-    return iter(unittest.defaultTestLoader.getTestCaseNames(judge_class))
-
-
-def _id(case: unittest.TestCase) -> str:
-    return f'{type(case).__name__}.{case.id().rpartition(".")[2]}'
-
-
-def _told(exc: Exception) -> str:
-    return f'{type(exc).__name__}: {exc}'
+def _broken(exc: Exception) -> Verdict:
+    return Verdict(fate=Fate.BROKEN, reason=f'{type(exc).__name__}: {exc}')

@@ -27,8 +27,13 @@ def import_changed(module: str, source: str, dependents: Collection[str]) -> Non
     """
     spec = _spec_of(module)
     sys.meta_path.insert(0, _Finder(module, source, str(spec.origin)))
+    forget((module, *dependents))
+
+
+def forget(places: Collection[str]) -> None:
+    """Let packages and modules be imported again when they are needed."""
     for name in list(sys.modules):
-        if any(_within(name, place) for place in (module, *dependents)):
+        if any(_within(name, place) for place in places):
             del sys.modules[name]
 
 

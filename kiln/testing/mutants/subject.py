@@ -56,6 +56,10 @@ class Subject(abc.ABC):
         return 0.0
 
     @abc.abstractmethod
+    def fresh(self) -> Self:
+        """Return the driver as it is, which this process imports again."""
+
+    @abc.abstractmethod
     def changed(self, changed: Changed) -> Self:
         """Return the wrong copy, which replaces the driver in this process from now on."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 
+from kiln.testing.mutants.reach import Reach
+
 
 class Fate(enum.StrEnum):
     """End of a mutant."""
@@ -15,7 +17,7 @@ class Fate(enum.StrEnum):
     NOT_RUN = 'not run'
     # Caught, too: a vendor notices a run that does not end.
     TIMED_OUT = 'timed out'
-    # Caught, too: the module cannot be imported, or ended its process.
+    # Caught, too: the module cannot be imported or set up, or ended its process.
     BROKEN = 'broken'
 
 
@@ -30,8 +32,8 @@ class Verdict:
     #: Number of behaviours that passed before.
     passed: int = 0
     seconds: float = 0.0
-    #: Functions of the driver that were called, if they were recorded: MODULE:FUNCTION.
-    ran: frozenset[str] = frozenset()
+    #: What each behaviour calls, of the driver as it is.
+    reach: Reach = dataclasses.field(default_factory=Reach)
 
     @property
     def caught(self) -> bool:

@@ -15,10 +15,10 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-from kiln.testing.mutants.judge import judge
+from kiln.testing.mutants.judge import judge, survey
 from kiln.testing.mutants.subject import Changed, Subject
 from kiln.testing.mutants.verdicts import Fate, Verdict
 
@@ -34,8 +34,9 @@ class Task:
 
     #: Name and text of the changed module or file; None for the driver as it is.
     changed: Changed | None
-    #: Behaviours to try first.
-    first: tuple[str, ...] = ()
+    #: Behaviours to try, in this order, and the seconds that each can take; the driver as it
+    #: is shows all, and they are recorded.
+    behaviours: Mapping[str, float] = dataclasses.field(default_factory=dict)
     limit_s: float
 
 
@@ -62,7 +63,9 @@ def _judged(subject: Subject, task: Task) -> Verdict:
     started = time.monotonic()
 
     def work() -> Verdict:
-        return judge(subject, task.changed, first=task.first, prefix=prefix)
+        if task.changed is None:
+            return survey(subject, prefix=prefix)
+        return judge(subject, task.changed, behaviours=task.behaviours, prefix=prefix)
 
     with tempfile.TemporaryDirectory(prefix='kiln-mutant-') as folder:
         verdict = _forked(work, folder, task.limit_s)
@@ -88,13 +91,21 @@ def _forked(work: Callable[[], Any], folder: str, limit_s: float) -> Verdict:
                 return verdict
             return Verdict(fate=Fate.TIMED_OUT, reason=f'It did not end within {limit_s:.0f} s.')
         except EOFError:
-            return Verdict(fate=Fate.BROKEN, reason='It ended its process.')
+            return _ended(pid)
         finally:
             # Also what it has started itself.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(pid, signal.SIGKILL)
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+def _ended(pid: int) -> Verdict:
+    """Return the verdict on a mutant that has ended its process, or was ended by its alarm."""
+    end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    if end is not None and (end.si_code, end.si_status) == (os.CLD_KILLED, signal.SIGALRM):
+        return Verdict(fate=Fate.TIMED_OUT, reason='A behaviour did not end in time.')
+    return Verdict(fate=Fate.BROKEN, reason='It ended its process.')
 
 
 def _child(work: Callable[[], Any], folder: str, results: IO[bytes]) -> None:

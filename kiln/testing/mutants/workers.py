@@ -10,7 +10,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
@@ -22,7 +22,7 @@ from kiln.testing.mutants.worker import PROGRAM, Task
 
 #: Called with each mutant and its verdict, as they come.
 Progress = Callable[[Mutant, Verdict], None]
-#: Seconds for a mutant, and how often it may take the time of the right driver.
+#: Seconds for a mutant or a behaviour, and how often it may take that of the right driver.
 _LEAST_S, _TIMES = 10.0, 5
 _LONGEST_S = 3600.0
 #: How many behaviours that caught others are tried first.
@@ -60,15 +60,13 @@ def judge_all(
             workers.put(stack.enter_context(_Worker(subject)))
         # On an interruption, those that wait are not begun.
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-        right = _of_the_driver(
-            subject,
-            workers,
-            Task(changed=None, limit_s=limit_s or _LONGEST_S),
-        )
-        limit_s = limit_s or _LEAST_S + subject.patience_s + _TIMES * right.seconds
+        right = _of_the_driver(subject, workers, Task(changed=None, limit_s=_LONGEST_S))
+        least_s = _LEAST_S + subject.patience_s
+        limit_s = limit_s or least_s + _TIMES * right.seconds
 
         def judged(mutant: Mutant) -> Verdict:
-            if mutant.in_function and mutant.place not in right.ran:
+            calling = right.reach.of(mutant.place if mutant.in_function else None)
+            if not calling:
                 verdict = Verdict(fate=Fate.NOT_RUN)
                 order.learn(mutant, verdict, progress)
                 return verdict
@@ -76,7 +74,10 @@ def judge_all(
             try:
                 task = Task(
                     changed=(mutant.module, mutant.source),
-                    first=order.first(mutant),
+                    behaviours={
+                        name: least_s + _TIMES * calling[name]
+                        for name in order.of(mutant, calling)
+                    },
                     limit_s=limit_s,
                 )
                 verdict = worker.judge(task)
@@ -109,12 +110,13 @@ class _Order:
         self._here: dict[str, collections.Counter[str]] = {}
         self._anywhere: collections.Counter[str] = collections.Counter()
 
-    def first(self, mutant: Mutant) -> tuple[str, ...]:
-        """Return the behaviours most likely to catch a mutant, the likeliest first."""
+    def of(self, mutant: Mutant, behaviours: Collection[str]) -> tuple[str, ...]:
+        """Return behaviours in another order: those most likely to catch a mutant first."""
         with self._lock:
             here = self._here.get(mutant.place, collections.Counter())
             ranked = [*here.most_common(_FIRST), *self._anywhere.most_common(_FIRST)]
-            return tuple(name for name, _ in ranked)
+        likely = [name for name, _ in ranked if name in behaviours]
+        return tuple(dict.fromkeys([*likely, *behaviours]))
 
     def learn(self, mutant: Mutant, verdict: Verdict, progress: Progress | None) -> None:
         """Remember what caught a mutant, and report it."""

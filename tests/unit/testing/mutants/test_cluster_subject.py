@@ -1,8 +1,10 @@
 """Mutants of cluster drivers: copies of a folder, judged wherever the kit finds them."""
 
+import dataclasses
 import pathlib
 import tempfile
 import unittest
+import unittest.mock
 
 import kiln
 from kiln.clusters.exceptions import ClusterDriverUnusable, InvalidClusterDriver
@@ -110,6 +112,33 @@ class InPython(unittest.TestCase):
         self.assertEqual(
             [Fate.CAUGHT, Fate.NOT_RUN], [one.fate for one in judge_all(subject, [wrong, never])]
         )
+
+    def test_one_in_a_text_is_judged_by_every_behaviour(self):
+        subject = ClusterSubject.find(EXAMPLE, suites=(DECLARATION,))
+        (in_code,) = (
+            one
+            for one in subject.mutants('example_v1.driver', ['return_early'])
+            if one.function == 'Driver.get_template_definition'
+        )
+        in_text = subject.mutants('example_v1/templates/start.sh', ['drop_line'])[0]
+        # With a comment in place of the mistake, none of them fails.
+        harmless = [
+            dataclasses.replace(one, source=f'{one.original}\n# harmless\n')
+            for one in (in_code, in_text)
+        ]
+        some, every = judge_all(subject, harmless)
+        self.assertGreater(every.passed, some.passed)
+        self.assertGreater(some.passed, 0)
+
+    def test_a_driver_as_it_is_is_imported_again(self):
+        subject = ClusterSubject.find(EXAMPLE)
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.enterContext(unittest.mock.patch.object(tempfile, 'tempdir', folder))
+        before, after = (
+            find_driver(str(one.folder)).__module__ for one in (subject, subject.fresh())
+        )
+        self.assertNotEqual(before, after)
+        self.assertEqual('example_v1.driver', subject.own(after))
 
     def test_a_driver_with_an_engine_of_its_own_is_judged_by_what_it_shows(self):
         subject = ClusterSubject.find(str(MODELS / 'stack_v1'))

@@ -4,9 +4,11 @@ import contextlib
 import dataclasses
 import tempfile
 import unittest
+import unittest.mock
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.testing import minimal
+from kiln.testing.mutants import workers
 from kiln.testing.mutants.compute_subject import ComputeSubject
 from kiln.testing.mutants.loading import source_of
 from kiln.testing.mutants.mutants import mutants_of
@@ -62,6 +64,15 @@ class Workers(unittest.TestCase):
         self.assertEqual(list(zip(mutants, verdicts, strict=True)), progress)
         self.assertEqual(SOURCE, source_of(MODULE))
 
+    def test_one_is_judged_by_those_that_call_the_function_alone(self):
+        # What no behaviour of this part tests.
+        harmless = dataclasses.replace(SOME, source=SOURCE.replace('request.flavor', 'None'))
+        anywhere = dataclasses.replace(harmless, function='', in_function=False)
+        of_get = dataclasses.replace(harmless, function='MinimalDriver._get')
+        every, some = judge_all(SUBJECT, [anywhere, of_get])
+        self.assertGreater(every.passed, some.passed)
+        self.assertGreater(some.passed, 0)
+
     def test_one_that_hangs_ends_at_the_time_limit_and_what_it_built_is_removed(self):
         subject = ComputeSubject(name='noop', suites=(f'{PART}:DeletesOfNoop',))
         package = 'kiln.compute_drivers.noop'
@@ -82,6 +93,13 @@ class Workers(unittest.TestCase):
             with contextlib.closing(NoopCloud(CLOUD)) as cloud:
                 self.assertEqual((), cloud.instances())
         self.assertIs(Fate.TIMED_OUT, verdict.fate)
+
+    def test_one_that_hangs_in_a_behaviour_does_not_wait_for_the_time_limit(self):
+        with unittest.mock.patch.multiple(workers, _LEAST_S=0.5, _TIMES=0):
+            (verdict,) = judge_all(SUBJECT, [deleting('while True: pass')], limit_s=3600.0)
+        self.assertEqual(
+            (Fate.TIMED_OUT, 'A behaviour did not end in time.'), (verdict.fate, verdict.reason)
+        )
 
     def test_a_driver_that_fails_itself_is_refused(self):
         wrong = dataclasses.replace(SUBJECT, suites=('tests.unit.testing.mutants.nothing:Here',))
