@@ -15,6 +15,7 @@ from kiln.cli.exit_codes import ExitCode, UsageError, code_for
 from kiln.cli.output.cluster_fields import operation_fields
 from kiln.cli.output.operation_progress import goal_of
 from kiln.cli.output.proposal_text import proposal_lines, removes
+from kiln.cli.output.visible_stream import drawn_on
 from kiln.clusters.models import Cause, Operation, OperationKind, OperationState
 from kiln.exceptions import KilnError
 
@@ -153,7 +154,7 @@ class Changing(Working):
 
     def show(self, proposals: Sequence[Proposal]) -> None:
         """Print the plans."""
-        out = self.app.stdout
+        out = drawn_on(self.app.stdout)
         for proposal in proposals:
             for line in proposal_lines(proposal, colours=out.isatty()):
                 out.write(f'{line}\n')

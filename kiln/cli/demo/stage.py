@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from kiln.cli.output.visible_stream import drawn_on
 from kiln.clock import SYSTEM_CLOCK, Clock
 
 
@@ -11,7 +12,7 @@ class Stage:
     """Prints text, coloured on a terminal, and collects expectations."""
 
     def __init__(self, out: TextIO, clock: Clock = SYSTEM_CLOCK) -> None:
-        self.out = out
+        self.out = drawn_on(out)
         self.clock = clock
         #: True if the output is a terminal.
         self.drawn = out.isatty()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kiln.cluster_service.proposals import Proposal
 from kiln.clusters.models import OperationKind
 from kiln.engine.plan.changes import GroupPlan, placement_rows
+from kiln.foreign.text import visible
 
 _COLOURS = {'+': '32', '-': '31', '~': '33', '!': '33', '=': '90'}
 
@@ -16,9 +17,11 @@ def proposal_lines(proposal: Proposal, *, colours: bool = False) -> Iterator[str
     for line in proposal.lines():
         sign = line.partition(': ')[2][:1]
         colour = _COLOURS.get(sign) if colours else None
-        yield f'\033[{colour}m{line}\033[0m' if colour else line
+        # A terminal gets these lines as they are.
+        shown = visible(line)
+        yield f'\033[{colour}m{shown}\033[0m' if colour else shown
     for notice in proposal.notices:
-        yield f'note: {notice}'
+        yield f'note: {visible(notice)}'
     if proposal.kind is not OperationKind.DELETE:
         for plan in proposal.plan.groups:
             if not plan.empty and len(plan.table) > 1:
@@ -33,6 +36,7 @@ def table_lines(plan: GroupPlan) -> Iterator[str]:
     if len(body) == 2:
         body.pop()
     rows = [(f'{plan.group}: {head[0]}', *head[1:]), *body]
+    rows = [tuple(map(visible, row)) for row in rows]
     if len(head) == 3:
         rows = [row[:2] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

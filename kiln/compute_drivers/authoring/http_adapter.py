@@ -13,6 +13,7 @@ import requests
 import requests.adapters
 import urllib3.connection
 import urllib3.connectionpool
+import urllib3.exceptions
 
 from kiln.foreign.answers import DEEPEST, too_deep
 from kiln.foreign.exchange import TimedSocket, exchange, left_s
@@ -80,7 +81,12 @@ class BoundedAdapter(requests.adapters.HTTPAdapter):
     ) -> requests.Response:
         """Send a request; return the response with its body, unless that is streamed."""
         with exchange(_total_s(timeout), MOST_BYTES):
-            response = super().send(request, True, timeout, verify, cert, proxies)
+            try:
+                response = super().send(request, True, timeout, verify, cert, proxies)
+            except requests.exceptions.ConnectionError as exc:
+                if _is_late(exc):
+                    raise requests.exceptions.ReadTimeout(exc, request=request) from exc
+                raise
             if not stream:
                 _read(response)
         return response
@@ -89,6 +95,14 @@ class BoundedAdapter(requests.adapters.HTTPAdapter):
 def _total_s(timeout: Any) -> float:
     parts = timeout if isinstance(timeout, tuple) else (timeout,)
     return float('inf') if None in parts else float(max(parts))
+
+
+def _is_late(exc: BaseException) -> bool:
+    """Return True if an exchange ended while its request was sent, which has no other name."""
+    aborted = exc.args[0] if exc.args else None
+    return isinstance(aborted, urllib3.exceptions.ProtocolError) and any(
+        isinstance(one, TimeoutError) for one in aborted.args
+    )
 
 
 def _read(response: requests.Response) -> None:
