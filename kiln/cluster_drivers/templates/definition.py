@@ -24,7 +24,7 @@ from kiln.cluster_drivers.templates.mappings import (
     ParameterMapping,
     Spot,
 )
-from kiln.cluster_drivers.templates.quoting import misplaced
+from kiln.cluster_drivers.templates.quoting import misplaced, unchecked
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.exceptions import ClusterDriverError, InvalidClusterDriver, Problem
 from kiln.clusters.models import Cluster, Node
@@ -99,8 +99,10 @@ class TemplateDefinition:
             name: self._read(name, spot, overrides, problems) for name, spot in self._used.items()
         }
         known = FACTS | self.parameters.keys()
-        for template in self._templates.values():
-            problems += [*template.mistakes, *template.unknown(known), *misplaced(template)]
+        scripts = self._scripts()
+        for name, template in self._templates.items():
+            problems += [*template.mistakes, *template.unknown(known)]
+            problems += misplaced(template, is_script=name in scripts)
         problems += self._unknown_in_outputs()
         if overrides is None or not overrides.is_dir():
             problems += self._unused()
@@ -160,6 +162,17 @@ class TemplateDefinition:
                 yield Spot(str(path), 1).problem(
                     f'no template of the driver has this name; it has {names}'
                 )
+
+    def _scripts(self) -> frozenset[str]:
+        """Return the templates of the files that are run."""
+        return frozenset(one.template for one in self.files.values() if one.mode & 0o111)
+
+    def unchecked(self) -> Iterator[Problem]:
+        """Yield each template that has filters in places that kiln does not check."""
+        scripts = self._scripts()
+        for name, template in self._templates.items():
+            if found := unchecked(template, is_script=name in scripts):
+                yield found
 
     @property
     def digest(self) -> str:

@@ -239,6 +239,16 @@ class Lints(ClusterShell):
         self.fails(1, 'driver', 'lint', str(folder), '-f', 'json')
         self.assertEqual([3, 12], sorted(one['line'] for one in json.loads(self.out)))
 
+    def test_a_template_that_is_not_checked_is_reported_and_is_no_mistake(self):
+        folder = self.new('acme_v1')
+        start = folder / 'templates' / 'start.sh'
+        start.write_text(start.read_text().replace('#!/bin/sh', '; settings'))
+        self.change(folder / 'driver.yaml', 'start.sh', 'start.ini')
+        start.rename(folder / 'templates' / 'start.ini')
+        self.assertIn(
+            'start.ini:2:10: kiln does not check', self.ok('driver', 'lint', str(folder))
+        )
+
     def test_001_26_mistakes_in_python_are_reported_with_their_lines(self):
         for former, now, told in (
             ('class Driver', 'clas Driver', 'driver.py:15:6: SyntaxError'),
