@@ -30,6 +30,9 @@ from kiln.clusters.exceptions import ClusterDriverError, InvalidClusterDriver, P
 from kiln.clusters.models import Cluster, Node
 from kiln.clusters.spec import Place, Scope
 from kiln.models import InjectedFile
+from kiln.plugins.foreign_files import read_beneath
+
+_MOST_BYTES = 1024 * 1024
 
 M = TypeVar('M', bound=Mapped)
 
@@ -117,17 +120,26 @@ class TemplateDefinition:
     ) -> TextTemplate:
         pure, wrong, text = PurePath(name), '', ''
         path = self._directory / name
-        if overrides is not None and (overrides / name).is_file():
-            path = overrides / name
         if pure.is_absolute() or '..' in pure.parts:
             wrong = 'must be below the directory of the templates'
         else:
             try:
-                text = path.read_bytes().decode()
+                if overrides is not None and (overrides / name).is_file():
+                    # The operator's own folder can have links, as those of configuration do.
+                    path = overrides / name
+                    content = path.read_bytes()
+                else:
+                    whole = self._directory.absolute()
+                    content = read_beneath(
+                        whole.parent, f'{whole.name}/{name}', most_bytes=_MOST_BYTES
+                    )
+                text = content.decode()
             except OSError as exc:
                 wrong = f'cannot be read: {exc.strerror}'
-            except ValueError:
+            except UnicodeDecodeError:
                 wrong = 'is not UTF-8 text'
+            except ValueError as exc:
+                wrong = str(exc)
         if wrong:
             problems.append(spot.problem(f'template {name!r} {wrong}'))
         return TextTemplate(text, file=str(path))
