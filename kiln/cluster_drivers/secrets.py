@@ -10,6 +10,7 @@ from pathlib import Path
 from kiln.cluster_drivers.values import NoSecrets, Secrets
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.exceptions import ConfigurationError
+from kiln.plugins.foreign_files import unsafe_because
 
 #: The names that secrets can have.
 NAME = r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}'
@@ -32,8 +33,8 @@ def open_secrets(directory: Path | None) -> Secrets:
     if not stat.S_ISDIR(mode):
         raise _unusable(directory, 'it is not a directory. Name a directory')
     # Write access to the directory is enough to replace every secret in it.
-    if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise _unusable(directory, 'other users can write to it. Remove that: chmod go-w')
+    if unsafe := unsafe_because(directory):
+        raise _unusable(directory, unsafe)
     return FileSecrets(directory)
 
 
@@ -68,6 +69,11 @@ class FileSecrets:
                     raise ClusterDriverError(
                         f'The named secret in {self._directory} can be read by others too.',
                         'Remove the permissions of group and others from the file: chmod 600.',
+                    )
+                if unsafe_because(path):
+                    raise ClusterDriverError(
+                        f'The named secret in {self._directory} can be changed by other users.',
+                        'Remove their permissions from it and from the folders above: chmod go-w.',
                     )
                 content = file.read(_MOST_BYTES + 1)
             if len(content) > _MOST_BYTES:

@@ -16,6 +16,7 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from kiln.clusters.exceptions import StoreError
 from kiln.db.tables.files import drafted
+from kiln.plugins.foreign_files import unsafe_because
 
 _HEADER = '# Keys of the secrets in the store of kiln. Keep them as safe as the secrets.\n'
 
@@ -122,6 +123,8 @@ class KeyFile:
                         f'Cannot use the keys in {self.path}: every user can read them. Set its '
                         f'mode to 0600, and then rotate the keys.'
                     )
+                if unsafe := unsafe_because(self.path):
+                    raise StoreError(f'Cannot use the keys in {self.path}: {unsafe}.')
                 lines = file.read().splitlines()
         except FileNotFoundError:
             raise StoreError(

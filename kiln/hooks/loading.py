@@ -14,6 +14,7 @@ from kiln.clusters.exceptions import InvalidCluster, InvalidHooks, Problem
 from kiln.hooks.fields import HOOK, Declared
 from kiln.hooks.hook import DRIVER, NAME, Executable, Hook
 from kiln.hooks.points import Point
+from kiln.plugins.foreign_files import unsafe_because
 from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Node, described, shown
 from kiln.yaml_schema.value_checks import Wrong
@@ -101,16 +102,14 @@ def _of_executable(path: Path, point: Point, problems: list[Problem]) -> Hook | 
 def _unfit(path: Path) -> str:
     """Return why a file cannot be run as a hook; empty if it can."""
     try:
-        mode = path.stat().st_mode
+        mode, unsafe = path.stat().st_mode, unsafe_because(path)
     except OSError as exc:
         return f'it cannot be run: {exc.strerror}'
     if not stat.S_ISREG(mode):
         return 'it is not a regular file'
     if not os.access(path, os.X_OK):
         return 'it is not executable; chmod +x it'
-    if mode & stat.S_IWOTH:
-        return 'everybody can change it; chmod o-w it'
-    return ''
+    return unsafe
 
 
 # ---- a file --------------------------------------------------------------------
@@ -163,12 +162,12 @@ def _check_files(declared: Declared, node: Node, mistakes: Mistakes) -> None:
             continue
         at = node.entries[name].value
         try:
-            mode = Path(path).stat().st_mode
+            unsafe = unsafe_because(Path(path), private=name == 'secret_file')
         except OSError as exc:
             mistakes.add(at, f'it cannot be read: {exc.strerror}')
             continue
-        if name == 'secret_file' and mode & (stat.S_IRWXG | stat.S_IRWXO):
-            mistakes.add(at, 'other users can read it; chmod 600 it')
+        if unsafe:
+            mistakes.add(at, unsafe)
 
 
 # ---- packages --------------------------------------------------------------------

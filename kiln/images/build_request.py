@@ -90,6 +90,8 @@ _RUN = """\
 set -eu
 shell=/bin/sh
 [ -e "$1/bin/sh" ] || shell='/bin/busybox sh'
+# A recipe can lay a link there, or a folder with a link; neither is followed.
+rm -rf "$1/.kiln-run"
 cp "$KILN_STAGE/{script}" "$1/.kiln-run"
 chroot "$1" $shell -eu /.kiln-run
 rm "$1/.kiln-run"

@@ -204,6 +204,7 @@ HOMES = {
         'kiln.cluster_file.writing',
         'kiln.cluster_drivers.discovery.manifest',
         'kiln.cluster_drivers.templates.quoting',
+        'kiln.cluster_drivers.templates.literal_places',
     ),
 }
 

@@ -14,9 +14,12 @@ from kiln.cli.exit_codes import ExitCode, UsageError, code_of
 from kiln.clusters.exceptions import DriverSelectionError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kiln.cluster_drivers.discovery.discovery import Catalogue
     from kiln.cluster_drivers.selection.request import Image, Request
     from kiln.cluster_drivers.selection.selection import Decision
+    from kiln.clusters.exceptions import Problem
 
 
 class Explain(KilnCommand):
@@ -114,16 +117,21 @@ def _open(catalogue: Catalogue, decision: Decision) -> None:
         raise error
 
 
+def _unmistaken(folder: Path, unchecked: Sequence[Problem]) -> str:
+    return '\n'.join([*map(str, unchecked), f'{folder}: no mistakes.'])
+
+
 class Lint(KilnCommand):
     """Report all mistakes in the folder of a cluster driver, each with its place.
 
-    The exit status is 1 if there are mistakes.
+    The exit status is 1 if there are mistakes. Templates whose places kiln does not check are
+    reported, too, without such a status.
     """
 
     arguments = (argument('path', metavar='PATH', help='The folder.'), TEXT_FORMAT)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        from kiln.cluster_drivers.discovery.lint import mistakes_in
+        from kiln.cluster_drivers.discovery.lint import mistakes_in, unchecked_in
 
         folder = Path(parsed_args.path)
         if not folder.is_dir():
@@ -131,7 +139,7 @@ class Lint(KilnCommand):
         found = mistakes_in(folder)
         self.write_as(
             parsed_args.formatter,
-            text='\n'.join(map(str, found)) or f'{folder}: no mistakes.',
+            text='\n'.join(map(str, found)) or _unmistaken(folder, unchecked_in(folder)),
             data=[dataclasses.asdict(one) for one in found],
         )
         self.status = ExitCode.UNFORESEEN if found else ExitCode.OK

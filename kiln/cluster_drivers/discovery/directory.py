@@ -49,6 +49,9 @@ def load_directory(directory: Path) -> type[DirectoryDriver]:
     """
     file = directory / MANIFEST
     mistakes = Mistakes(str(file))
+    if file.is_symlink():
+        mistakes.add_at(1, 1, 'it is a link, which kiln does not follow; put the file there')
+    mistakes.raise_any(InvalidClusterDriver)
     root = only_document(file, mistakes, begin='name: NAME')
     declared = None
     if root is not None:

@@ -6,6 +6,8 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.calls import open_driver
 from kiln.cluster_drivers.discovery.contract import contract_violations
 from kiln.cluster_drivers.discovery.directory import MANIFEST, load_directory
 from kiln.cluster_drivers.discovery.manifest import Manifest, ManifestError, from_class
@@ -29,6 +31,16 @@ def mistakes_in(folder: Path) -> tuple[Problem, ...]:
             return tuple(exc.problems)
         return ()
     return tuple(_of_python(folder))
+
+
+def unchecked_in(folder: Path) -> tuple[Problem, ...]:
+    """Return each template of a driver without mistakes whose places kiln does not check."""
+    folder = folder.absolute()
+    has_code = (folder / _MODULE).is_file()
+    driver_class = DirectorySource(folder).driver_class() if has_code else load_directory(folder)
+    if driver_class is None or not issubclass(driver_class, NodeClusterDriver):
+        return ()
+    return tuple(open_driver(driver_class).template_definition.unchecked())
 
 
 def manifest_of(folder: Path) -> Manifest | None:

@@ -28,6 +28,7 @@ from kiln.cluster_drivers.discovery.manifest import (
     from_version_module,
     from_yaml,
 )
+from kiln.plugins.foreign_files import unsafe_because
 
 #: The name of the class in a driver.py.
 CLASS = 'Driver'
@@ -185,6 +186,9 @@ class DirectorySource(DriverSource):
         """Import driver.py under a module name that is unique to the directory."""
         if not (self.path / 'driver.py').is_file():
             return None
+        # Write access to a folder above is enough to replace the code.
+        if unsafe := unsafe_because(self.path / 'driver.py'):
+            raise ManifestError(f'kiln does not run its code: {unsafe}')
         package = self._package()
         with _IMPORTING:
             if package not in sys.modules:

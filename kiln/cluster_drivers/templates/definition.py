@@ -24,12 +24,15 @@ from kiln.cluster_drivers.templates.mappings import (
     ParameterMapping,
     Spot,
 )
-from kiln.cluster_drivers.templates.quoting import misplaced
+from kiln.cluster_drivers.templates.quoting import misplaced, unchecked
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.exceptions import ClusterDriverError, InvalidClusterDriver, Problem
 from kiln.clusters.models import Cluster, Node
 from kiln.clusters.spec import Place, Scope
 from kiln.models import InjectedFile
+from kiln.plugins.foreign_files import read_beneath
+
+_MOST_BYTES = 1024 * 1024
 
 M = TypeVar('M', bound=Mapped)
 
@@ -99,8 +102,10 @@ class TemplateDefinition:
             name: self._read(name, spot, overrides, problems) for name, spot in self._used.items()
         }
         known = FACTS | self.parameters.keys()
-        for template in self._templates.values():
-            problems += [*template.mistakes, *template.unknown(known), *misplaced(template)]
+        scripts = self._scripts()
+        for name, template in self._templates.items():
+            problems += [*template.mistakes, *template.unknown(known)]
+            problems += misplaced(template, is_script=name in scripts)
         problems += self._unknown_in_outputs()
         if overrides is None or not overrides.is_dir():
             problems += self._unused()
@@ -115,17 +120,26 @@ class TemplateDefinition:
     ) -> TextTemplate:
         pure, wrong, text = PurePath(name), '', ''
         path = self._directory / name
-        if overrides is not None and (overrides / name).is_file():
-            path = overrides / name
         if pure.is_absolute() or '..' in pure.parts:
             wrong = 'must be below the directory of the templates'
         else:
             try:
-                text = path.read_bytes().decode()
+                if overrides is not None and (overrides / name).is_file():
+                    # The operator's own folder can have links, as those of configuration do.
+                    path = overrides / name
+                    content = path.read_bytes()
+                else:
+                    whole = self._directory.absolute()
+                    content = read_beneath(
+                        whole.parent, f'{whole.name}/{name}', most_bytes=_MOST_BYTES
+                    )
+                text = content.decode()
             except OSError as exc:
                 wrong = f'cannot be read: {exc.strerror}'
-            except ValueError:
+            except UnicodeDecodeError:
                 wrong = 'is not UTF-8 text'
+            except ValueError as exc:
+                wrong = str(exc)
         if wrong:
             problems.append(spot.problem(f'template {name!r} {wrong}'))
         return TextTemplate(text, file=str(path))
@@ -160,6 +174,17 @@ class TemplateDefinition:
                 yield Spot(str(path), 1).problem(
                     f'no template of the driver has this name; it has {names}'
                 )
+
+    def _scripts(self) -> frozenset[str]:
+        """Return the templates of the files that are run."""
+        return frozenset(one.template for one in self.files.values() if one.mode & 0o111)
+
+    def unchecked(self) -> Iterator[Problem]:
+        """Yield each template that has filters in places that kiln does not check."""
+        scripts = self._scripts()
+        for name, template in self._templates.items():
+            if found := unchecked(template, is_script=name in scripts):
+                yield found
 
     @property
     def digest(self) -> str:

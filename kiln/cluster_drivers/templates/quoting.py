@@ -1,73 +1,129 @@
-"""Check that each filter in a template quotes correctly at its position.
+"""Check that each filter in a template is proven to quote at its position.
 
 Each filter is safe in its own language, as a separate word. In quotes, in a comment or in
 another language its quotes would be plain text, and a value could break out. That is a
-mistake in the template, found before any value is known. No library parses shell
-scripts: shlex supports neither here-documents nor backquotes.
+mistake in the template, found before any value is known. A filter is accepted only where a
+scanner follows the file up to there; ``{{ name }}`` and ``| base64`` need no place.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
 from kiln.cluster_drivers.templates.language import Placeholder, TextTemplate
+from kiln.cluster_drivers.templates.literal_places import python_refusals, yaml_refusals
+from kiln.cluster_drivers.templates.shell_places import BARE, QUOTED, shell_refusals
 from kiln.clusters.exceptions import Problem
 
-_SHELL = re.compile(r'#! *\S*?(?:/env +)?(?:\S*/)?(?:ba|da|k|z|a)?sh\b')
-# Parts of a script in which the shell does not split words. A here-document ends at the line
-# of its word, unless a backslash joins that line to the one before; quotes can contain a
-# command with its own quotes; an unclosed part extends to the end.
-_APART = re.compile(
-    r"""\\. | '[^']*(?:'|\Z) | `(?:\\.|[^`\\])*(?:`|\\?\Z)
-    | "(?:\\.|\$\((?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^()"'\\])*\)|[^"\\])*(?:"|\\?\Z)
-    | (?<![^\s;|&()])(?<![^\s;|&()]\\\n)\#[^\n]* | \$\(\([^\n'"`]*?\)\)
-    | (?<!<)<<-?[ ]*(["'\\])?(\w++)\1?[^\n]*\n(?:.*?(?(1)|(?<!\\))\n)??\t*\2(?=\n|\Z)
-    | (?<!<)<<-?[ ]*["'\\]?[A-Za-z_].*""",
-    re.DOTALL | re.VERBOSE,
+# Shells that read the scanner's part of the grammar alike, with options that change no word.
+_SHELL = re.compile(
+    r'#![ \t]*(?:\S*/env[ \t]+(?:-S[ \t]+)?)?(?:\S*/)?'
+    r'(?:busybox[ \t]+)?(?:sh|dash|bash|ash)(?:[ \t]+-[efulvx]+)?[ \t]*'
+)
+_PYTHON = re.compile(
+    r'#![ \t]*(?:\S*/env[ \t]+(?:-S[ \t]+)?)?(?:\S*/)?python3?(?:\.\d+)?(?:[ \t].*)?'
+)
+_FILLED_AGAIN = 'cloud-init fills in this file again: use | base64'
+_UNKNOWN = 'kiln does not know the quotes of this interpreter: use | base64, or a script for sh'
+_MEND = 'assign it to a variable first, on a line of its own near the top: NAME={{ ... | shell }}'
+_NOT_CHECKED = (
+    'kiln does not check places in this file, which is neither YAML, JSON nor a script: its '
+    'author must make sure that the program that reads it takes these quotes'
 )
 
 
-def misplaced(template: TextTemplate) -> Iterator[Problem]:
-    """Yield a problem for each filter that would not quote at its position."""
-    first = template.text.partition('\n')[0]
-    if PurePath(template.file).suffix in ('.yaml', '.yml', '.json') or first == '#cloud-config':
-        yield from _in_yaml(template)
-    elif first.startswith('#!'):
-        yield from (_in_shell if _SHELL.match(first) else _in_script)(template)
+def misplaced(template: TextTemplate, *, is_script: bool = False) -> Iterator[Problem]:
+    """Yield a problem for each filter that is not proven to quote at its position.
+
+    :param is_script: True for a file that is run. If its first line names no interpreter, a
+        shell runs it.
+    """
+    match _language(template, is_script):
+        case 'yaml':
+            yield from _in_yaml(template)
+        case 'shell':
+            yield from _in_shell(template)
+        case 'python':
+            yield from _in_python(template)
+        case 'filled again':
+            yield from _refused(template, ('json', 'shell'), _FILLED_AGAIN)
+        case 'unknown':
+            yield from _refused(template, ('json', 'shell'), _UNKNOWN)
 
 
-def _masked(template: TextTemplate) -> str:
+def unchecked(template: TextTemplate, *, is_script: bool = False) -> Problem | None:
+    """Return that no place in a template with filters is checked; None if all are."""
+    for one in template.placeholders:
+        if one.filter in ('json', 'shell') and not _language(template, is_script):
+            return template.problem(one.start, _NOT_CHECKED)
+    return None
+
+
+def _language(template: TextTemplate, is_script: bool) -> str:
+    """Return the language of a file, as the program that runs or reads it knows it."""
+    suffix = PurePath(template.file).suffix
+    start, line = template.text.lstrip()[:40].lower(), template.text.partition('\n')[0]
+    if start.startswith('## template:'):
+        return 'filled again'
+    if start.startswith('#cloud-boothook'):
+        is_script, line = True, template.text.lstrip().partition('\n')[2].partition('\n')[0]
+    if suffix in ('.yaml', '.yml', '.json') or start.startswith('#cloud-config'):
+        return 'yaml'
+    if line.startswith('#!'):
+        known = 'shell' if _SHELL.fullmatch(line) else 'python' if _PYTHON.fullmatch(line) else ''
+        return known or 'unknown'
+    return 'shell' if is_script or suffix in ('.sh', '.bash') else ''
+
+
+def _filled(template: TextTemplate, wanted: str, value: str) -> str:
+    """Return the text with a filler for each value."""
     parts, at = [], 0
     for one in template.placeholders:
-        parts += [template.text[at : one.start], 'x' * (one.end - one.start)]
+        filler = value if one.filter == wanted else BARE if one.name else '{{'
+        parts += [template.text[at : one.start], filler]
         at = one.end
     return ''.join([*parts, template.text[at:]])
 
 
-def _refused(template: TextTemplate, refused: str, why: str) -> Iterator[Problem]:
-    for one in template.placeholders:
-        if one.filter == refused:
-            yield template.problem(one.start, why)
+def _word(template: TextTemplate) -> str:
+    """Return a word that is not in a template, to stand for values."""
+    word = 'value'
+    while word in template.text:
+        word += '_'
+    return word
 
 
-def _in_script(template: TextTemplate) -> Iterator[Problem]:
-    return _refused(template, 'shell', 'this is not a shell script: use | json or | base64')
+def _of(template: TextTemplate, *filters: str) -> list[Placeholder]:
+    return [one for one in template.placeholders if one.filter in filters]
+
+
+def _refused(template: TextTemplate, refused: tuple[str, ...], why: str) -> Iterator[Problem]:
+    for one in _of(template, *refused):
+        yield template.problem(one.start, why)
 
 
 def _in_shell(template: TextTemplate) -> Iterator[Problem]:
     yield from _refused(
-        template, 'json', 'a shell expands text within the quotes of JSON: use | shell'
+        template, ('json',), 'a shell expands text within the quotes of JSON: use | shell'
     )
-    apart = [found.span() for found in _APART.finditer(_masked(template))]
-    for one in template.placeholders:
-        if one.filter == 'shell' and any(start <= one.start < end for start, end in apart):
-            yield template.problem(
-                one.start,
-                f'{one.name} | shell adds its own quotes, which do not work in quotes, in a '
-                f'comment or in a here-document: assign it to a variable first',
-            )
+    refusals = shell_refusals(_filled(template, 'shell', QUOTED))
+    for one, why in zip(_of(template, 'shell'), refusals, strict=True):
+        if why:
+            message = f'{one.name} | shell is not proven to quote here, as {why}: {_MEND}'
+            yield template.problem(one.start, message)
+
+
+def _in_python(template: TextTemplate) -> Iterator[Problem]:
+    yield from _refused(template, ('shell',), 'this is not a shell script: use | json or | base64')
+    value = _word(template)
+    refusals = python_refusals(_filled(template, 'json', value), value)
+    for one, why in zip(_of(template, 'json'), refusals, strict=True):
+        if why:
+            message = f'{one.name} | json is not proven to quote here, as {why}: use NAME = ...'
+            yield template.problem(one.start, message)
 
 
 def _in_yaml(template: TextTemplate) -> Iterator[Problem]:
@@ -75,41 +131,20 @@ def _in_yaml(template: TextTemplate) -> Iterator[Problem]:
 
     yield from _refused(
         template,
-        'shell',
+        ('shell',),
         'this is not a shell script: use | json, or put the script in its own file',
     )
+    value = _word(template)
     try:
-        spans = list(_spans(_masked(template)))
+        refusals = yaml_refusals(_filled(template, 'json', value), value)
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
-        yield template.problem(mark.index if mark else 0, f'this is not YAML: {exc.problem}')
+        wrong = template.problem(0, f'this is not YAML: {exc.problem}')
+        yield dataclasses.replace(wrong, line=mark.line + 1 if mark else 1)
         return
     except yaml.YAMLError:
         yield template.problem(0, 'this is not YAML: it has a character that cannot be printed')
         return
-    for one in template.placeholders:
-        if one.filter == 'json' and not _alone(one, spans):
-            yield template.problem(
-                one.start,
-                f'{one.name} | json adds its own quotes: put nothing around it, neither '
-                f'quotes nor text',
-            )
-
-
-def _spans(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield the start and end of each part, and True if it is a scalar without quotes."""
-    import yaml
-
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        assert event.start_mark is not None
-        assert event.end_mark is not None
-        is_plain = isinstance(event, yaml.ScalarEvent) and event.style is None
-        yield event.start_mark.index, event.end_mark.index, is_plain
-
-
-def _alone(one: Placeholder, spans: list[tuple[int, int, bool]]) -> bool:
-    for start, end, is_plain in spans:
-        if start <= one.start < end:
-            return is_plain and (start, end) == (one.start, one.end)
-    # In a comment: JSON is one line, and stays within the comment.
-    return True
+    for one, why in zip(_of(template, 'json'), refusals, strict=True):
+        if why:
+            yield template.problem(one.start, f'{one.name} | json adds its own quotes: {why}')

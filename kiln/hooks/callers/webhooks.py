@@ -19,11 +19,14 @@ from kiln.foreign.http import PlainConnection, TlsConnection
 from kiln.hooks.callers.watchdog import Watchdog
 from kiln.hooks.hook import Webhook
 from kiln.hooks.replies import MAX_ANSWER, Answer, NoAnswer, parse, retry_after
+from kiln.plugins.foreign_files import unsafe_because
 
 #: The largest payload, in bytes.
 MAX_DOCUMENT = 1024 * 1024
 _LATER = frozenset({429, 503})
 _MAX_SECRET = 64 * 1024
+#: The shortest key of a signature, in bytes.
+MIN_SECRET = 16
 
 
 def sign(secret: bytes, timestamp: str, body: bytes) -> str:
@@ -65,10 +68,24 @@ def _headers(webhook: Webhook, key: str, body: bytes, clock: Clock) -> Mapping[s
     }
     if webhook.secret_file:
         # Read for each call, so that a new secret is used at once.
-        with Path(webhook.secret_file).open('rb') as file:
-            secret = file.read(_MAX_SECRET).strip()
+        secret = _secret(Path(webhook.secret_file))
         headers['Kiln-Signature'] = f'sha256={sign(secret, timestamp, body)}'
     return headers
+
+
+def _secret(path: Path) -> bytes:
+    """Return the key of signatures.
+
+    :raises ValueError: other users could read or change it, or it is too short to keep one from
+        guessing it.
+    """
+    if unsafe := unsafe_because(path, private=True):
+        raise ValueError(f'its secret_file cannot be used: {unsafe}')
+    with path.open('rb') as file:
+        secret = file.read(_MAX_SECRET).strip()
+    if len(secret) < MIN_SECRET:
+        raise ValueError(f'its secret_file has fewer than {MIN_SECRET} bytes; write a longer one')
+    return secret
 
 
 def _post(

@@ -84,18 +84,35 @@ class Posted(WebhookCase):
 
     def test_a_signature_covers_time_and_body(self):
         file = self.folder / 'secret'
-        file.write_text('hunter2\n')
+        secret = b'hunter2 and as much'
+        file.write_bytes(secret + b'\n')
+        file.chmod(0o600)
         self.call(secret_file=str(file))
         ((_, headers, body),) = self.server.requests
-        wanted = sign(b'hunter2', '1700000000', body)
+        wanted = sign(secret, '1700000000', body)
         self.assertEqual(f'sha256={wanted}', headers['Kiln-Signature'])
-        self.assertNotEqual(wanted, sign(b'hunter2', '1700000001', body))
-        self.assertNotEqual(wanted, sign(b'hunter2', '1700000000', body + b' '))
+        self.assertNotEqual(wanted, sign(secret, '1700000001', body))
+        self.assertNotEqual(wanted, sign(secret, '1700000000', body + b' '))
         self.assertNotIn(b'hunter2', body + str(headers).encode())
 
     def test_nothing_is_sent_if_the_secret_cannot_be_read(self):
         answer = self.call(secret_file=str(self.folder / 'none'))
         self.assertIs(Reply.FAILED, answer.reply)
+        self.assertEqual([], self.server.requests)
+
+    def test_nothing_is_sent_with_a_secret_that_is_short_or_open_to_others(self):
+        file = self.folder / 'secret'
+        for content, mode, why in (
+            ('', 0o600, 'fewer than 16 bytes'),
+            ('x' * 15 + '\n', 0o600, 'fewer than 16 bytes'),
+            ('x' * 16, 0o644, 'other users can read it'),
+            ('x' * 16, 0o620, 'other users can change'),
+        ):
+            file.write_text(content)
+            file.chmod(mode)
+            answer = self.call(secret_file=str(file))
+            self.assertIs(Reply.FAILED, answer.reply)
+            self.assertIn(why, str(answer))
         self.assertEqual([], self.server.requests)
 
     def test_a_document_that_is_too_large_is_not_sent(self):

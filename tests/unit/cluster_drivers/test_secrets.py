@@ -36,6 +36,11 @@ class Files(unittest.TestCase):
             self.assertIn('chmod 600', found)
             self.assertNotIn('hunter2', found)
 
+    def test_a_secret_in_a_folder_that_others_can_change_is_refused(self):
+        self.keep('a', b'x')
+        self.directory.chmod(0o777)
+        self.assertIn('changed by other users', self.refusal('a'))
+
     def test_an_invalid_name_is_refused_and_not_shown(self):
         for name in ('../db', '/etc/passwd', '', '.', 'hunter2!', 'a' * 129, 'a\n', 'a/b', 'a\0'):
             found = self.refusal(name)

@@ -81,6 +81,14 @@ class Keys(unittest.TestCase):
         self.path.chmod(0o644)
         self.refused('every user can read them')
 
+    def test_keys_that_others_can_replace_are_refused(self):
+        self.made()
+        self.path.chmod(0o660)
+        self.refused('other users can change')
+        self.path.chmod(0o600)
+        self.path.parent.chmod(0o777)
+        self.refused('other users can change')
+
     def test_an_invalid_key_file_is_refused_and_not_quoted(self):
         self.made()
         good = self.path.read_text()

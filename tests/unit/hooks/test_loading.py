@@ -93,10 +93,16 @@ class Directories(LoadCase):
         self.program('pre_create/10-cmdb~', mode=0o644)
         self.assertEqual((), self.load())
 
+    def test_an_executable_in_a_folder_that_others_can_change_is_refused(self):
+        path = self.program('pre_create/10-cmdb')
+        path.chmod(0o755)
+        path.parent.chmod(0o777)
+        self.assert_problem('other users can change')
+
     def test_a_file_that_cannot_be_run_is_reported(self):
         for place, mode, why in (
             ('pre_create/10-cmdb', 0o644, 'not executable'),
-            ('pre_create/10-cmdb', 0o757, 'everybody can change it'),
+            ('pre_create/10-cmdb', 0o757, 'other users can change'),
             ('pre_create/cmdb', 0o755, 'its name is not NN-name'),
             ('pre_create/10-CMDB', 0o755, 'its name is not NN-name'),
             ('pre_create/10-driver', 0o755, 'its name is not NN-name'),

@@ -1,12 +1,13 @@
 """Arguments of mmdebstrap, and the files that its hooks read."""
 
 import pathlib
+import subprocess
 import tarfile
 import tempfile
 import unittest
 
 from kiln.images.archives.sources import Release, usual_sources
-from kiln.images.build_request import Order, arguments, hooks, packages
+from kiln.images.build_request import Order, arguments, hooks, layer_script, packages
 from kiln.images.building.staging import lay_out
 from kiln.images.recipe import File, Layer, Variant
 from tests.unit.images.host import recipe
@@ -49,6 +50,31 @@ class Arguments(unittest.TestCase):
         given = self.given(layers=(Layer(files=files, run='x'), Layer(), Layer(run='y')))
         found = [one.split('/')[1].split('"')[0] for one in given if '-hook=' in one]
         self.assertEqual(['begin', 'lay-0', 'run-0', 'run-2', 'end'], found)
+
+    def test_a_script_follows_no_link_that_a_recipe_laid_in_its_place(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for name in 'image', 'stage', 'bin':
+            (folder / name).mkdir()
+        (folder / 'host').write_text('of the host')
+        (folder / 'bin' / 'chroot').write_text('#!/bin/sh\ncat "$1/.kiln-run"\n')
+        (folder / 'bin' / 'chroot').chmod(0o755)
+        script = hooks(recipe(layers=(Layer(run='x'),)))['run-0']
+        (folder / 'stage' / layer_script(0)).write_text('of the recipe')
+        place = folder / 'image' / '.kiln-run'
+        inner = folder / 'image' / 'laid'
+        inner.mkdir()
+        (inner / layer_script(0)).symlink_to(folder / 'host')
+        for target in folder / 'host', inner:
+            place.symlink_to(target)
+            done = subprocess.run(
+                ['/bin/sh', '-c', script, 'sh', str(folder / 'image')],
+                env={'KILN_STAGE': str(folder / 'stage'), 'PATH': f'{folder}/bin:/usr/bin:/bin'},
+                capture_output=True,
+                check=True,
+            )
+            self.assertEqual(b'of the recipe', done.stdout)
+            self.assertEqual('of the host', (folder / 'host').read_text())
+            self.assertFalse(place.exists())
 
     def test_variant_extract_uses_extract_hooks(self):
         given = self.given(variant=Variant.EXTRACT, layers=(Layer(run='x'),))

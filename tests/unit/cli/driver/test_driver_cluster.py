@@ -239,6 +239,28 @@ class Lints(ClusterShell):
         self.fails(1, 'driver', 'lint', str(folder), '-f', 'json')
         self.assertEqual([3, 12], sorted(one['line'] for one in json.loads(self.out)))
 
+    def test_show_reports_whether_a_driver_runs_code(self):
+        for name, kind, runs in ('acme_v1', (), False), ('py_v1', ('python',), True):
+            self.new(name, *kind)
+            found = json.loads(self.ok('driver', 'show', name, '-f', 'json'))
+            self.assertIs(runs, found['runs_code'])
+
+    def test_code_in_a_folder_that_others_can_change_is_not_run(self):
+        folder = self.new('py_v1', 'python')
+        folder.chmod(0o777)
+        self.fails(1, 'driver', 'lint', str(folder))
+        self.assertIn('does not run its code: other users can change', self.out)
+
+    def test_a_template_that_is_not_checked_is_reported_and_is_no_mistake(self):
+        folder = self.new('acme_v1')
+        start = folder / 'templates' / 'start.sh'
+        start.write_text(start.read_text().replace('#!/bin/sh', '; settings'))
+        self.change(folder / 'driver.yaml', 'start.sh', 'start.ini')
+        start.rename(folder / 'templates' / 'start.ini')
+        self.assertIn(
+            'start.ini:2:10: kiln does not check', self.ok('driver', 'lint', str(folder))
+        )
+
     def test_001_26_mistakes_in_python_are_reported_with_their_lines(self):
         for former, now, told in (
             ('class Driver', 'clas Driver', 'driver.py:15:6: SyntaxError'),

@@ -91,6 +91,40 @@ class DirectoryCase(unittest.TestCase):
         return [(one.line, one.column) for one in self.problems(manifest, **templates)]
 
 
+class Links(DirectoryCase):
+    """A driver of data alone could read the keys of kiln, and send them to machines."""
+
+    def setUp(self):
+        super().setUp()
+        self.keys = self.directory.parent / 'kiln.keys'
+        self.keys.write_text('current hunter2')
+        self.write(WHOLE)
+
+    def refused(self):
+        with self.assertRaises(InvalidClusterDriver) as caught:
+            load_directory(self.directory)
+        found = str(caught.exception)
+        self.assertIn('link', found)
+        self.assertNotIn('hunter2', found)
+
+    def test_a_template_that_is_a_link_is_refused(self):
+        template = self.directory / 'templates' / 'start.sh'
+        template.unlink()
+        template.symlink_to(self.keys)
+        self.refused()
+
+    def test_a_folder_of_templates_that_is_a_link_is_refused(self):
+        templates = self.directory / 'templates'
+        templates.rename(self.directory.parent / 'elsewhere')
+        templates.symlink_to(self.directory.parent / 'elsewhere')
+        self.refused()
+
+    def test_a_declaration_that_is_a_link_is_refused(self):
+        (self.directory / MANIFEST).unlink()
+        (self.directory / MANIFEST).symlink_to(self.keys)
+        self.refused()
+
+
 class CompleteDriver(DirectoryCase):
     def setUp(self):
         super().setUp()

@@ -254,6 +254,17 @@ class Loading(TemplateCase):
         (problem,) = self.problems(definition)
         self.assertEqual(2, problem.line)
 
+    def test_a_file_with_an_executable_mode_is_a_shell_script(self):
+        self.write('run', 'A={{ node.name | json }}')
+        for mode, count in ((0o755, 1), (0o644, 0)):
+            definition = self.definition('', load=False)
+            definition.add_file(FileMapping(path='/run', template='run', mode=mode))
+            if count:
+                self.assertEqual(count, len(self.problems(definition)))
+            else:
+                definition.load()
+                self.assertEqual(1, len(list(definition.unchecked())))
+
     def test_001_17_an_operators_template_replaces_that_of_the_driver(self):
         definition = self.definition(
             'theirs {{ a }}', ParameterMapping(name='a', default='x'), load=False
