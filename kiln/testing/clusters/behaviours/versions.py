@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import site
 import sys
@@ -110,7 +111,10 @@ class _ReadFiles:
         path, mode = arguments[:2]
         if isinstance(path, str) and not set(str(mode)) & set('wax+'):
             read, self._read = self._read, None
-            read.append(Path(path).resolve())
+            # A name beneath an open folder, which the event does not have, is that of a file
+            # that was looked for there alone.
+            if os.path.lexists(path):
+                read.append(Path(path).resolve())
             self._read = read
 
 
