@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
+import functools
+import io
 import os
 import shutil
 import site
@@ -10,6 +14,7 @@ import sysconfig
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.discovery.guide import home_of
@@ -32,7 +37,7 @@ class Versions(ClusterFixture):
     def test_all_files_that_nodes_depend_on_belong_to_the_version(self) -> None:
         home = home_of(self.driver_class).resolve()
         self.nodes_driver()
-        with _READ_FILES.noting() as read:
+        with _reading() as read:
             opened = self.nodes_driver()
             self._bootstrap_of_last(opened)
         outside = [path for path in read if not path.is_relative_to(home) and not _of_python(path)]
@@ -84,38 +89,37 @@ def _of_python(path: Path) -> bool:
     return imported or any(path.is_relative_to(Path(root).resolve()) for root in roots)
 
 
-class _ReadFiles:
-    """Files that a thread opens; Python can only be asked to report all of them."""
+@contextlib.contextmanager
+def _reading() -> Iterator[list[Path]]:
+    """Note the files that this thread opens to read them.
 
-    def __init__(self) -> None:
-        self._read: list[Path] | None = None
-        self._thread = 0
-        self._hooked = False
+    An audit hook would see all of them, but stays for as long as the process.
+    """
+    read: list[Path] = []
+    kept = builtins.open, io.open, os.open
+    this_thread = threading.get_ident()
 
-    def noting(self) -> _ReadFiles:
-        if not self._hooked:
-            sys.addaudithook(self._event)
-            self._hooked = True
-        return self
+    def noting(opened: Any) -> Any:
+        @functools.wraps(opened)
+        def noted(file: Any, mode: Any = None, *args: Any, **given: Any) -> Any:
+            # A name beneath a folder that is open is not that of another file.
+            beneath = given.get('dir_fd') is not None
+            if not _writes(mode) and not beneath and threading.get_ident() == this_thread:
+                with contextlib.suppress(TypeError):
+                    read.append(Path(os.fsdecode(file)).resolve())
+            return opened(file, *(() if mode is None else (mode,)), *args, **given)
 
-    def __enter__(self) -> list[Path]:
-        self._thread, self._read = threading.get_ident(), []
-        return self._read
+        return noted
 
-    def __exit__(self, *_: object) -> None:
-        self._read = None
-
-    def _event(self, event: str, arguments: tuple[object, ...]) -> None:
-        if event != 'open' or self._read is None or threading.get_ident() != self._thread:
-            return
-        path, mode = arguments[:2]
-        if isinstance(path, str) and not set(str(mode)) & set('wax+'):
-            read, self._read = self._read, None
-            # A name beneath an open folder, which the event does not have, is that of a file
-            # that was looked for there alone.
-            if os.path.lexists(path):
-                read.append(Path(path).resolve())
-            self._read = read
+    builtins.open, io.open, os.open = map(noting, kept)
+    try:
+        yield read
+    finally:
+        builtins.open, io.open, os.open = kept
 
 
-_READ_FILES = _ReadFiles()
+def _writes(mode: str | int | None) -> bool:
+    """Return True if a file is opened with a mode, or flags, to change it."""
+    if isinstance(mode, int):
+        return bool(mode & (os.O_WRONLY | os.O_RDWR))
+    return not set('wax+').isdisjoint(mode or '')
