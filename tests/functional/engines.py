@@ -6,7 +6,6 @@ An engine that cannot start is a failure, never a skipped test.
 """
 
 import atexit
-import contextlib
 import fcntl
 import functools
 import io
@@ -24,7 +23,7 @@ from tools.devengine.place import Place, default_home
 ROOT = pathlib.Path(__file__).parents[2]
 COMMAND_S = 600
 STOPPED = 3
-#: Attempts to create a network whose errors are ignored.
+#: Attempts to create a network that can fail because of another engine.
 _TRIES = 9
 #: The command of a plain container, which exits at SIGTERM.
 COMMAND = ('/bin/sh', '-c', 'trap "exit 0" TERM; echo up; while :; do sleep 3600 & wait; done')
@@ -83,8 +82,11 @@ def create_network(client, name, **more):
     One of the two can then fail: it removes a rule that the other has just removed.
     """
     for _ in range(_TRIES):
-        with contextlib.suppress(docker.errors.APIError):
+        try:
             return client.create_network(name, **more)['Id']
+        except docker.errors.APIError as exc:
+            if 'iptables failed' not in str(exc):
+                raise
     return client.create_network(name, **more)['Id']
 
 

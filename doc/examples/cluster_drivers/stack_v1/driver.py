@@ -106,6 +106,10 @@ class Driver(ClusterDriver):
             wrong = known.wrong(value) if known else f'it has only {", ".join(PARAMETERS)}'
             if wrong:
                 found.append(Problem(message=wrong, path=f'parameters.{name}'))
+        for group in cluster.spec.groups:
+            if group.machine.parameters:
+                wrong = f'group {group.name} has parameters of its own: a stack has one theme'
+                found.append(Problem(message=wrong, path=f'nodegroups[{group.name}].parameters'))
         return found
 
     def get_monitor(self, context: Context, cluster: Cluster) -> Monitor:

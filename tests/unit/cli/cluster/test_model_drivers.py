@@ -225,6 +225,12 @@ class Stack(MachinesShell):
         for parameters, said in (('{theme: blue}', 'theme'), ('{colour: red}', 'colour')):
             page = self.page(f'parameters: {parameters}\n', coe='stack')
             self.assertIn(said, self.fails(ExitCode.USAGE, 'plan', page))
+        path = pathlib.Path(self.page('parameters: {theme: dark}\n', coe='stack'))
+        of_group = path.read_text().replace(
+            'name: work', 'name: work\n    parameters: {theme: dark}'
+        )
+        path.write_text(of_group)
+        self.assertIn('parameters of its own', self.fails(ExitCode.USAGE, 'plan', str(path)))
         self.assertEqual(before, self.stacks())
 
 

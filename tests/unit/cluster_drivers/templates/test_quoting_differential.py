@@ -26,7 +26,11 @@ from tests.examples import examples
 
 VALUES = 100
 SHELLS = (['dash'], ['bash'], ['bash', '--posix'], ['busybox', 'sh'])
-SHOW = 'show() { for one in "$@"; do printf "<%s>" "$one"; done; printf "\\n"; }\n'
+#: There are no commands, so functions show words and here-documents.
+SHOW = (
+    'show() { for one in "$@"; do printf "<%s>" "$one"; done; printf "\\n"; }\n'
+    'cat() { while IFS= read -r one; do printf "%s\\n" "$one"; done; }\n'
+)
 
 #: Text without a filter, from an owner: every part of it is harmless.
 OWNED = (
@@ -100,7 +104,7 @@ SHELL_LINES = (
     'cat <<EOF\n~ $A x\nEOF',
     "cat <<'EOF'\n\\ ~ x'\nEOF",
     'cat <<-EOF\n\t~ "x\n\tEOF',
-    'show "${A:-x}" "$((1+2))" ~',
+    'show "${C:-x}" "$((1+2))" ~',
     "B=\\'~",
     'show ~ \\\n  @',
     '(show ~; show "x # $(show "a b")")',
@@ -108,8 +112,22 @@ SHELL_LINES = (
     '{ show @; }',
     'show $# a#~',
 )
+#: Where the filter does not quote, and a value that gets out there.
+OPEN_PLACES = (
+    'show "@"',
+    "show 'x @'",
+    'show x # @',
+    'cat <<EOF\n@\nEOF\nshow x',
+    'A="$(show "@")"\nshow "$A"',
+    'show `show "@"`',
+    'show "${B:-"@"}"',
+)
+BREAKING = "'\n$(show OUT)\n`show OUT`\nshow OUT\n'"
+#: A script can do by a value what it likes, so no bit reads a variable that has one.
 SHELL_BITS = (
-    *' \t\n\\\'"`$()<>|&;#=~@',
+    *' \t\n\\\'"`$()<>|;#=~@',
+    # A job in the background would print at any time.
+    '&&',
     'show ',
     'A=@\n',
     ' @ ',
@@ -117,7 +135,7 @@ SHELL_BITS = (
     '<<EOF',
     '\nEOF\n',
     '$(',
-    '${A}',
+    '${C}',
     '$((',
     '))',
     '"$',
@@ -134,6 +152,7 @@ SHELL_BITS = (
     '\n\tE\n',
     '(',
     '()',
+    *OPEN_PLACES,
 )
 PYTHON_LINES = (
     'A = @',
@@ -274,6 +293,16 @@ class Shells(unittest.TestCase):
         for shell in SHELLS:
             if shutil.which(shell[0]):
                 self.compare(shell, found)
+
+    def test_a_value_that_breaks_out_is_seen(self):
+        for text in OPEN_PLACES:
+            template = TextTemplate('#!/bin/sh\n' + SHOW + with_places(text, 'shell'), file='t')
+            self.assertTrue(list(misplaced(template)), text)
+            one = Rendered(template, random.Random(0), lambda _: BREAKING)
+            for shell in SHELLS:
+                if shutil.which(shell[0]):
+                    with self.subTest(shell=shell, text=text), self.assertRaises(AssertionError):
+                        self.compare(shell, [one])
 
     def compare(self, shell, found):
         given = run(shell, [one.given for one in found])
