@@ -155,7 +155,7 @@ HOMES = {
     'alembic': ('kiln.db.tables.upgrade', 'kiln.db.tables.migrations'),
     'argcomplete': ('kiln.cli.completion',),
     'cliff': ('kiln.cli',),
-    'cryptography': ('kiln.db.keys', 'kiln.cluster_drivers.swarm_debian_v1.pki'),
+    'cryptography': ('kiln.db.tokens', 'kiln.cluster_drivers.swarm_debian_v1.pki'),
     'rich': ('kiln.cli',),
     'keystoneauth1': (
         'kiln.compute_drivers.nova.api',
