@@ -63,7 +63,9 @@ def configured_hooks(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Hooks:
             file=file_of(options.file),
             entries=entry_points(group='kiln.hooks'),
         )
-    return Hooks(found, max_calls=options.max_calls, clock=clock)
+    return Hooks(
+        found, max_calls=options.max_calls, max_disk_mib=options.max_disk_mib, clock=clock
+    )
 
 
 def clusters_extra() -> contextlib.AbstractContextManager[None]:
