@@ -95,7 +95,7 @@ class DirectoryCase(unittest.TestCase):
 
 
 class Links(DirectoryCase):
-    """A driver of data alone could read the keys of kiln, and send them to machines."""
+    """Finding M4: a driver of data alone sent the keys of kiln to machines."""
 
     def setUp(self):
         super().setUp()
