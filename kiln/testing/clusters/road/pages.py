@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
 import threading
+from typing import Any
 
 from kiln.testing.clusters.road.machines import Machine
 
@@ -30,13 +32,20 @@ class PageServer:
         self._thread.join()
 
 
+class ServerThread(threading.Thread):
+    """Thread that serves one connection; what a driver waits for does not hold it up."""
+
+
 class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
     block_on_close = False
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
         self.known: dict[int, tuple[Machine, int]] = {}
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        serve = functools.partial(self.process_request_thread, request, client_address)
+        ServerThread(target=serve, daemon=True).start()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Write nothing: a driver can end a connection early."""
