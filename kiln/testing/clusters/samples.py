@@ -24,16 +24,19 @@ JOIN_KEY = b'k' * 32
 COUNTS: Mapping[str, int] = MappingProxyType({'control': 3, 'worker': 3})
 
 
-class KitSecrets:
+class Secret:
     """A secret store that returns the same secret for every name."""
 
+    def __init__(self, value: str = SECRET) -> None:
+        self._value = value
+
     def get(self, name: str) -> str:
-        return SECRET
+        return self._value
 
 
 def context(*nodes: Node, join_key: bytes = JOIN_KEY, **more: Any) -> Context:
     """Return the context of a call."""
-    given = {'site': 'kit', 'secrets': KitSecrets(), **more}
+    given = {'site': 'kit', 'secrets': Secret(), **more}
     return Context(nodes=nodes, join_key=lambda: join_key, **given)
 
 

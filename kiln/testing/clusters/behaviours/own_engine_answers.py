@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import json
 import logging
 from typing import Any
 
@@ -21,6 +22,7 @@ from kiln.exceptions import KilnError
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.behaviours.own_engine import OwnEngine
 from kiln.testing.clusters.simulation.own_engine_calls import Waited, promptly
+from kiln.testing.clusters.simulation.own_engine_process import call_in_process
 
 
 class EngineAnswers(OwnEngine):
@@ -100,8 +102,8 @@ class EngineAnswers(OwnEngine):
         driver, context = self.played.open(), self.context()
         get = functools.partial(driver.get_monitor, context=context, cluster=there)
         monitor = call_driver(driver.name, 'get_monitor', get)
-        if monitor is None:
-            raise CannotBeShown('the driver does not measure the cluster of the kit')
+        self.assertIsNotNone(monitor, 'A driver without a monitor does not override get_monitor.')
+        assert monitor is not None
         with deadline_scope(Deadline.after(self.look_s)):
             readings = Gauge(monitor, timeout_s=self.look_s).read()
         unknown = [f'{one.metric.name}: {one.reason}' for one in readings if one.value is None]
@@ -160,3 +162,18 @@ class EngineAnswers(OwnEngine):
         if later is None:
             self.not_for_this_driver('the driver reports no outputs')
         self.assertEqual(set(later), set(there.outputs), 'Outputs are known too late to show.')
+
+    def test_outputs_are_the_same_from_every_process(self) -> None:
+        there = self.created()
+        self.call(self.played.open(), 'update_cluster_status', there)
+        here = getattr(self.played.calls[-1].report, 'outputs', None)
+        if not here:
+            self.not_for_this_driver('the driver reports no outputs')
+        if not self.bench.outlives_process:
+            raise CannotBeShown('the engine of the bench lives in this process alone')
+        _, found = call_in_process(self.driver, self.bench, there, 'update_cluster_status')
+        # As JSON has them.
+        self.assertEqual(
+            json.loads(json.dumps(dict(here))), found,
+            'Nothing has happened, and other outputs are reported: they are stored and shown.',
+        )  # fmt: skip

@@ -22,7 +22,7 @@ from kiln.exceptions import KilnError
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.road.file import CLUSTER, cluster_file
 from kiln.testing.clusters.road.user_site import UserSite
-from kiln.testing.clusters.road.watching import DriverCall, watched
+from kiln.testing.clusters.road.watching import DriverCall, Watch, watched
 
 CREATE = 'create'
 
@@ -65,7 +65,7 @@ def travelled(
     handler = logging.StreamHandler(logged)
     logging.getLogger().addHandler(handler)
     try:
-        used = watched(driver_class, journey.calls, fresh=fresh)
+        used = watched(driver_class, Watch(calls=journey.calls, fresh=fresh))
         with UserSite(folder, used) as site:
             _Traveller(site, journey, used).go(machine, other, counts)
     finally:
