@@ -68,7 +68,7 @@ _JUDGEMENT = (
         '--time-limit',
         type=seconds,
         metavar='SECONDS',
-        help='Time limit of each mutant, and of each behaviour on it; one that takes longer counts '
+        help='Time limit of each mutant, and of each behaviour; a mutant that takes longer counts '
         'as caught (default: a few times as long as the driver itself takes).',
     ),
     argument(

@@ -54,6 +54,8 @@ class ClusterFixture(Behaviours):
     drained_machine: Machine | None = None
     #: By role: the nodes that must stay ready while others go, in a cluster of ``groups``.
     least: Mapping[str, int] = MappingProxyType({})
+    #: Clusters that the driver refuses, by the nodes of each role.
+    refused_groups: Sequence[Mapping[str, int]] = ()
     #: What differs after an upgrade.
     other: MachineSpec = MachineSpec(image='kit-2')
     #: The bench of the driver's engine, or of its machines; None is the bench that it names.
@@ -85,6 +87,7 @@ class ClusterFixture(Behaviours):
             if bench_class.groups and not self._own_groups:
                 self.groups = bench_class.groups
             self.least = self.least or bench_class.least
+            self.refused_groups = self.refused_groups or bench_class.refused_groups
 
     def machine_bench_class(self) -> type[MachineBench] | None:
         """Return the bench that plays the machines of the driver; None without one."""

@@ -1,10 +1,10 @@
-"""Bench of a driver of nodes that talks to its machines: what runs in them, as an author plays it."""
+"""Bench of a driver that talks to its machines: what runs in them, as an author plays it."""
 
 from __future__ import annotations
 
 import dataclasses
 import ssl
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import NoReturn
 
@@ -56,6 +56,8 @@ class MachineBench:
     groups: Mapping[str, int] = MappingProxyType({})
     #: By role: the nodes that must stay ready while others go.
     least: Mapping[str, int] = MappingProxyType({})
+    #: Clusters that the driver refuses, by the nodes of each role.
+    refused_groups: Sequence[Mapping[str, int]] = ()
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock

@@ -31,7 +31,18 @@ class Secret:
         self._value = value
 
     def get(self, name: str) -> str:
+        # As a store of a site does, which looks for a file of that name.
+        if not isinstance(name, str):
+            raise TypeError(f'the name of a secret is a text, not {name!r}')
         return self._value
+
+
+class ChangingSecret(Secret):
+    """The same, of which operators can change the secret."""
+
+    def change(self) -> None:
+        """Put another secret in the place of each."""
+        self._value += '-new'
 
 
 def context(*nodes: Node, join_key: bytes = JOIN_KEY, **more: Any) -> Context:

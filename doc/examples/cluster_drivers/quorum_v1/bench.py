@@ -6,8 +6,8 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from kiln.testing.clusters import Booted, MachineBench, Request, Response
 from kiln.testing.clock import VirtualClock
+from kiln.testing.clusters import Booted, MachineBench, Request, Response
 
 
 class AgentBench(MachineBench):
@@ -16,6 +16,7 @@ class AgentBench(MachineBench):
     ports = frozenset({4001})
     groups = {'worker': 3}  # noqa: RUF012
     least = {'worker': 2}  # noqa: RUF012
+    refused_groups = ({'worker': 0},)
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(clock)

@@ -78,9 +78,7 @@ nodegroups:
         """Return a node for each machine; it has no name that lasts."""
         stack = self._stack(cluster)
         return [
-            EngineNode(
-                name=f'{group}-{number}', group=group, parameters={'theme': stack['theme']}
-            )
+            EngineNode(name=f'{group}-{number}', group=group, parameters={'theme': stack['theme']})
             for group, count in stack['built'].items()
             for number in range(count)
         ]

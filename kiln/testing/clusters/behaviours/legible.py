@@ -1,4 +1,4 @@
-"""Behaviours of files: the programs of a node can read what they are given, whatever the values."""
+"""Behaviours of files: the programs of a node can read them, whatever the values."""
 
 from __future__ import annotations
 

@@ -37,12 +37,13 @@ class EngineRefusals(OwnEngine):
             group = dataclasses.replace(self.largest(spec), machine=wrong)
             found = self._problems(self.with_group(spec, group))
             number = [one.name for one in spec.groups].index(group.name)
-            places = (f'nodegroups[{number}]', f'nodegroups[{group.name}]')
-            there = [
-                one for one in found
-                if one.path in places or one.path.startswith(tuple(f'{at}.' for at in places))
-            ]  # fmt: skip
-            self.assertTrue(there, f'No problem of group {group.name} is reported: {_told(found)}')
+            there = {f'nodegroups[{number}]', f'nodegroups[{group.name}]'}
+            inner = {'parameters', *_places(wrong)}
+            places = there | {f'{one}.{place}' for one in there for place in inner}
+            self.assertTrue(
+                found and all(one.path in places and one.message.strip() for one in found),
+                f'The problems of group {group.name} are not reported as its own: {_told(found)}',
+            )
 
     def test_a_refusal_leaves_the_engine_alone(self) -> None:
         before = set(self.bench.resources())

@@ -1,4 +1,4 @@
-"""Journey of one cluster whose machines a bench plays: the driver polls them as in real life."""
+"""Journey of a cluster whose machines a bench plays: the driver polls them as in real life."""
 
 from __future__ import annotations
 
@@ -9,29 +9,19 @@ from typing import Any
 
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.values import Cap
-from kiln.cluster_service.requests import (
-    Delete,
-    Reboot,
-    Rebuild,
-    Replace,
-    Request,
-    Resize,
-    Rotate,
-    Rotated,
-    Upgrade,
-)
-from kiln.clusters.models import Node, OperationState
+from kiln.cluster_service.requests import Rebuild, Resize, Rotate, Rotated
+from kiln.clusters.models import Node
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers.authoring.bench import CannotBeShown
-from kiln.exceptions import KilnError
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters.machine_bench import MachineBench
-from kiln.testing.clusters.road.file import CLUSTER, cluster_file
+from kiln.testing.clusters.road.file import CLUSTER
+from kiln.testing.clusters.road.journey import Journey, Step, Traveller, overheard
 from kiln.testing.clusters.road.network import Network
 from kiln.testing.clusters.road.played_machines import PlayedMachines
 from kiln.testing.clusters.road.user_site import UserSite
 from kiln.testing.clusters.road.watching import Watch, watched
-from kiln.testing.clusters.samples import SECRET, Secret
+from kiln.testing.clusters.samples import ChangingSecret
 
 #: Virtual seconds of the work of a node that is to go; less than a drain can take.
 WORK_S = 20.0
@@ -43,12 +33,22 @@ _ROTATIONS = {
 _REFUSED = 'the driver allows'
 
 
-@dataclasses.dataclass(kw_only=True)
-class MachineJourney:
-    """What has happened to a cluster; each list has sentences for people, and is empty if well."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Way:
+    """How a journey is made."""
 
-    #: Changes that have not succeeded, with the reason.
-    failures: list[str] = dataclasses.field(default_factory=list)
+    #: Each call is made on a driver that was just opened.
+    fresh: bool = False
+    #: Each call is made twice; the first answer is lost.
+    twice: bool = False
+    #: The first answer of a machine to each request for a change is lost.
+    loses: bool = False
+
+
+@dataclasses.dataclass(kw_only=True)
+class MachineJourney(Journey):
+    """What has happened; each list has sentences for people, and is empty if all is well."""
+
     #: Differences between the nodes that kiln has and those that the cluster counts.
     differences: list[str] = dataclasses.field(default_factory=list)
     #: What the bench says is wrong.
@@ -57,26 +57,14 @@ class MachineJourney:
     troubles: list[str] = dataclasses.field(default_factory=list)
     #: Metrics without a value.
     unknown: list[str] = dataclasses.field(default_factory=list)
-    #: Verbs that ended with an error, with the error.
-    refusals: list[str] = dataclasses.field(default_factory=list)
     #: What a rotation has not renewed.
     kept: list[str] = dataclasses.field(default_factory=list)
-    #: Nodes that went while they had work.
-    interrupted: list[str] = dataclasses.field(default_factory=list)
+    #: Nodes that went while they had work, or long after it.
+    untimely: list[str] = dataclasses.field(default_factory=list)
     #: What the bench does not offer.
     not_offered: list[str] = dataclasses.field(default_factory=list)
     #: Mistakes of the bench.
     mistakes: list[str] = dataclasses.field(default_factory=list)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Way:
-    """How a journey is made."""
-
-    #: Each call is made twice, on a driver that was just opened; the first answer is lost.
-    repeated: bool = False
-    #: The first answer of a machine to each request for a change is lost.
-    loses: bool = False
 
 
 def travelled(
@@ -89,49 +77,47 @@ def travelled(
     counts: Mapping[str, int],
     way: Way,
 ) -> MachineJourney:
-    """Return the journey of a cluster from its file to its deletion."""
-    clock = VirtualClock()
+    """Return the journey of a cluster from its file to its deletion.
+
+    :param other: What differs after an upgrade.
+    """
+    journey, clock, secrets = MachineJourney(), VirtualClock(), ChangingSecret()
     machines = PlayedMachines(bench_class(clock), loses=way.loses)
-    secrets = _Changing()
-    watch = Watch(fresh=way.repeated, twice=way.repeated)
+    watch = Watch(calls=journey.calls, fresh=way.fresh, twice=way.twice)
     used = watched(driver_class, watch)
     site = UserSite(folder, used, secrets=secrets, clock=clock, emptied=machines.empty)
     network.played = machines.at
     try:
-        with network.playing(), site:
-            traveller = _Traveller(site, machines, used, secrets)
-            watch.before = traveller.look
-            watch.after = traveller.take
+        with overheard(journey), network.playing(), site:
+            traveller = _Traveller(site, journey, used, machines, secrets)
+            watch.before, watch.after = traveller.look, traveller.take
             traveller.go(machine, other, counts)
     finally:
         network.played = None
-    return traveller.journey
+    journey.untimely += machines.untimely
+    journey.mistakes += [repr(one) for one in machines.errors]
+    return journey
 
 
-class _Changing(Secret):
-    """Secrets that operators can change."""
+class _Traveller(Traveller):
+    journey: MachineJourney
 
-    def change(self) -> None:
-        self._value = f'{SECRET}-new'
-
-
-class _Traveller:
     def __init__(
         self,
         site: UserSite,
-        machines: PlayedMachines,
+        journey: MachineJourney,
         driver_class: type[NodeClusterDriver],
-        secrets: _Changing,
+        machines: PlayedMachines,
+        secrets: ChangingSecret,
     ) -> None:
-        self._site, self._machines, self._driver = site, machines, driver_class
-        self._secrets = secrets
-        self.journey = MachineJourney()
+        super().__init__(site, journey, driver_class)
+        self._machines, self._secrets = machines, secrets
 
     # ---- calls of the driver -------------------------------------------------------
 
     def look(self, method: str, arguments: Mapping[str, Any]) -> None:
         """Let machines boot and stop before a call of the driver."""
-        there = {one.id for one in self._site.machines()}
+        there = {one.id for one in self.site.machines()}
         self._machines.look(arguments['context'].nodes, there)
 
     def take(self, method: str, arguments: Mapping[str, Any], answer: Any) -> None:
@@ -141,104 +127,64 @@ class _Traveller:
 
     # ---- the way ---------------------------------------------------------------------
 
-    def go(self, machine: MachineSpec, other: MachineSpec, counts: Mapping[str, int]) -> None:
-        """Make the journey; it ends where a change does not succeed."""
-        for title, change in self._changes(machine, other, counts):
-            if not self._done(title, change):
-                break
-            self._compare(title)
-        self.journey.interrupted += self._machines.interrupted
-        self.journey.mistakes += [repr(one) for one in self._machines.errors]
-
-    def _changes(
-        self, machine: MachineSpec, other: MachineSpec, counts: Mapping[str, int]
-    ) -> Iterator[tuple[str, str | Request]]:
-        """Yield each change with its title; what the driver cannot do is left out."""
-        can, last = self._driver.capabilities, list(counts)[-1]
-        yield 'create', cluster_file(self._driver, machine, counts)
-        self._ask()
-        more = {**counts, last: counts[last] + 1}
-        yield 'grow', cluster_file(self._driver, machine, more)
-        if Cap.RESIZE in can:
-            leaving = self._nodes()[-2]
+    def removal(self, first: str) -> Iterator[Step]:
+        """Remove a node by its name while it serves."""
+        self._measure()
+        if Cap.RESIZE in self.driver.capabilities:
+            leaving = self.site.nodes()[-2]
             self._offered(lambda: self._machines.serve(leaving.name, WORK_S))
             yield 'remove a node that serves', Resize(cluster=CLUSTER, remove=(leaving.name,))
-        dying = self._nodes()[0]
+
+    def replaced(self) -> Node:
+        """Return the oldest node, whose machine has died."""
+        dying = self.site.nodes()[0]
         self._machines.dead.add(dying.name)
-        yield 'replace a dead node', Replace(cluster=CLUSTER, nodes=(dying.id,))
-        if Cap.UPGRADE in can:
-            yield 'upgrade', Upgrade(cluster=CLUSTER, machine=other)
-        if Cap.REBOOT in can:
-            yield 'reboot', Reboot(cluster=CLUSTER)
+        return dying
+
+    def more(self) -> Iterator[Step]:
+        """Rebuild the nodes, and rotate what the driver can rotate."""
+        can = self.driver.capabilities
         if Cap.REBUILD in can:
             yield 'rebuild', Rebuild(cluster=CLUSTER)
         self._secrets.change()
         for cap, (what, mark) in _ROTATIONS.items():
             if cap in can:
-                yield from self._rotated(what, getattr(self._machines.bench, mark))
-        yield 'delete', Delete(cluster=CLUSTER)
+                before = self._offered(getattr(self._machines.bench, mark))
+                yield f'rotate the {what.value}', Rotate(cluster=CLUSTER, what=what)
+                if before is not None and before == getattr(self._machines.bench, mark)():
+                    self.journey.kept.append(f'the {mark}')
 
-    def _rotated(
-        self, what: Rotated, mark: Callable[[], str]
-    ) -> Iterator[tuple[str, str | Request]]:
-        before = self._offered(mark)
-        title = f'rotate the {what.value}'
-        yield title, Rotate(cluster=CLUSTER, what=what)
-        if before is not None and before == mark():
-            self.journey.kept.append(f'{mark.__name__}, after "{title}"')
-
-    def _done(self, title: str, change: str | Request) -> bool:
-        """Make a change; return True if it has succeeded, or if nodes of it must stay."""
-        try:
-            made = self._site.up if isinstance(change, str) else self._site.request
-            operation = made(change)  # type: ignore[arg-type]
-        except KilnError as exc:
-            refused = isinstance(change, Resize) and _REFUSED in str(exc)
-            self.journey.failures += [] if refused else [f'{title}: {exc}']
-            return refused
-        if operation.state is OperationState.SUCCEEDED:
-            return True
-        cause = operation.cause
-        reasons = []
-        while cause is not None:
-            reasons.append(cause.message)
-            cause = cause.because
-        self.journey.failures.append(f'{title}: {": ".join(reasons) or operation.state.value}')
-        return False
+    def goes_on(self, title: str) -> bool:
+        """Compare what kiln has with what the machines have; go on if the change succeeded."""
+        reason = self.journey.steps[title]
+        if reason and _REFUSED not in reason:
+            return False
+        if title != 'delete':
+            self._compare(title)
+        wrongs = self._machines.bench.wrongs()
+        self.journey.wrongs += [f'after "{title}": {one}' for one in wrongs]
+        return True
 
     # ---- what is seen ----------------------------------------------------------------
 
-    def _nodes(self) -> tuple[Node, ...]:
-        return self._site.nodes()
-
     def _compare(self, title: str) -> None:
         """Compare kiln's nodes with the cluster's, once the driver has tended it."""
-        if title != 'delete':
-            trouble = self._site.tend()
-            if trouble is not None:
-                self.journey.troubles.append(f'after "{title}": {trouble.message}')
-            ours = {node.name for node in self._nodes()}
-            counted = self._offered(lambda: set(self._machines.bench.members()))
-            for name in () if counted is None else sorted(counted ^ ours):
-                where = 'kiln alone' if name in ours else 'the cluster alone'
-                self.journey.differences.append(f'after "{title}", {where} has {name}')
-        wrongs = self._machines.bench.wrongs()
-        self.journey.wrongs += [f'after "{title}": {one}' for one in wrongs]
+        trouble = self.site.tend()
+        if trouble is not None:
+            self.journey.troubles.append(f'after "{title}": {trouble.message}')
+        ours = {node.name for node in self.site.nodes()}
+        counted = self._offered(lambda: set(self._machines.bench.members()))
+        for name in () if counted is None else sorted(counted ^ ours):
+            where = 'kiln alone' if name in ours else 'the cluster alone'
+            self.journey.differences.append(f'after "{title}", {where} has {name}')
 
-    def _ask(self) -> None:
-        """Measure the cluster, and run each verb that needs no certain argument."""
-        if Cap.MONITOR in self._driver.capabilities:
-            readings = self._site.site.metrics(CLUSTER)
+    def _measure(self) -> None:
+        if Cap.MONITOR in self.driver.capabilities:
             self.journey.unknown += [
-                f'{one.metric.name}: {one.reason}' for one in readings if one.value is None
+                f'{one.metric.name}: {one.reason}'
+                for one in self.site.site.metrics(CLUSTER)
+                if one.value is None
             ]
-        for name, verb in self._driver.verbs.items():
-            if any(one.required for one in verb.parameters):
-                continue
-            try:
-                self._site.site.run_verb(self._driver.name, name, CLUSTER, {})
-            except KilnError as exc:
-                self.journey.refusals.append(f'{name}: {exc}')
 
     def _offered(self, call: Callable[[], Any]) -> Any:
         """Return what a method of the bench returns; None if the bench does not have it."""

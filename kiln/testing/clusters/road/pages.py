@@ -8,7 +8,6 @@ import threading
 from kiln.testing.clusters.machine_bench import Request
 from kiln.testing.clusters.road.machines import Machine
 
-
 #: Real seconds within which a client continues what it has begun.
 _SOON_S = 5.0
 

@@ -11,8 +11,9 @@ from kiln.clusters.models import Node
 from kiln.testing.clusters.machine_bench import Booted, MachineBench, Request, Response
 from kiln.testing.clusters.road.machines import SILENT, Machine
 
-
 R = TypeVar('R')
+#: Virtual seconds after which a node without work should be gone.
+_LATE_S = 15.0
 
 
 class PlayedMachines:
@@ -32,8 +33,8 @@ class PlayedMachines:
         self._lost: set[tuple[object, ...]] = set()
         #: By the name of a node: the time until which it has work.
         self._serves_until: dict[str, float] = {}
-        #: Names of nodes that were ended while they had work.
-        self.interrupted: list[str] = []
+        #: Nodes that went while they had work, or long after it was done.
+        self.untimely: list[str] = []
         #: Mistakes in the bench itself.
         self.errors: list[Exception] = []
 
@@ -54,22 +55,25 @@ class PlayedMachines:
 
     def look(self, nodes: Iterable[Node], there: Collection[str]) -> None:
         """Boot and stop machines: ``there`` has the ids of those that the cloud has now."""
-        for machine_id, booted in list(self._booted.items()):
-            if machine_id not in there or machine_id in self._emptied:
-                self._stop(machine_id, booted)
+        gone = (self._booted.keys() - there) | (self._booted.keys() & self._emptied)
+        for one in gone:
+            self._stop(one, self._booted[one])
         self._emptied.clear()
         for node in nodes:
-            given = self._given.get((node.id, node.attempt))
-            machine_id = node.compute_id
-            if machine_id in there and machine_id not in self._booted and node.address and given:
+            given, machine_id = self._given.get((node.id, node.attempt)), node.compute_id
+            new = machine_id in there and machine_id not in self._booted
+            if machine_id is not None and new and node.address and given is not None:
                 self._booted[machine_id] = booted = Booted(node=node, given=given)
                 self._called(self.bench.boot, booted)
 
     def _stop(self, machine_id: str, booted: Booted) -> None:
         del self._booted[machine_id]
-        name = booted.node.name
-        if self.bench.clock.monotonic() < self._serves_until.pop(name, 0.0):
-            self.interrupted.append(name)
+        name, now = booted.node.name, self.bench.clock.monotonic()
+        early_s = self._serves_until.pop(name, now) - now
+        if early_s > 0:
+            self.untimely.append(f'{name} went {early_s:.0f} s before its work was done')
+        if early_s < -_LATE_S:
+            self.untimely.append(f'{name} went {-early_s:.0f} s after its work was done')
         self._called(self.bench.stop, booted)
 
     # ---- what machines answer --------------------------------------------------------

@@ -33,8 +33,8 @@ from kiln.db.store import open_store
 from kiln.db.tables.upgrade import create_file
 from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.node_worker import NodeWorker
-from kiln.engine.health.driver_upkeep import DriverUpkeep
 from kiln.engine.context import Backends, EngineSettings, Parts
+from kiln.engine.health.driver_upkeep import DriverUpkeep
 from kiln.hooks.invocation import Call
 from kiln.hooks.registry import Hooks
 from kiln.hooks.replies import Answer
