@@ -46,9 +46,8 @@ def judge_all(
 ) -> list[Verdict]:
     """Return the verdict on each mutant, in their order.
 
-    ``jobs`` are judged side by side. Without a limit, a mutant and each behaviour get a few
-    times as long as with the driver itself. Those that a limit ends are judged once more at
-    the end, each alone.
+    ``jobs`` are judged side by side. Without a limit, a mutant gets a few times as long as
+    the driver itself. Those that a limit ends are judged once more at the end, each alone.
 
     :raises DriverFails: the driver as it is does not pass.
     """
@@ -63,7 +62,7 @@ def judge_all(
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         right = _of_the_driver(subject, workers, Task(changed=None, limit_s=_LONGEST_S))
         least_s = _LEAST_S + subject.patience_s
-        longest_s = limit_s or least_s + _TIMES * right.seconds
+        limit_s = limit_s or least_s + _TIMES * right.seconds
 
         def judged(mutant: Mutant) -> Verdict:
             calling = right.reach.of(mutant.place if mutant.in_function else None)
@@ -76,10 +75,10 @@ def judge_all(
                 task = Task(
                     changed=(mutant.module, mutant.source),
                     behaviours={
-                        name: limit_s or least_s + _TIMES * calling[name]
+                        name: least_s + _TIMES * calling[name]
                         for name in order.of(mutant, calling)
                     },
-                    limit_s=longest_s,
+                    limit_s=limit_s,
                 )
                 verdict = worker.judge(task)
             finally:
