@@ -24,7 +24,7 @@ class Leaf(NamedTuple):
     """A part of a document, in the order of the document."""
 
     kind: str
-    #: Of a text; empty for any other part.
+    #: Empty unless the part is a text.
     text: str = ''
 
 

@@ -156,7 +156,7 @@ class InPython(unittest.TestCase):
                 [one.__name__ for one in kit.__bases__], [one.__name__ for one in judges]
             )
 
-    def test_a_bench_is_no_part_of_the_driver(self):
+    def test_the_bench_of_a_driver_is_not_changed(self):
         for name in ('stack_v1', 'quorum_v1'):
             modules = ClusterSubject.find(str(MODELS / name)).modules()
             self.assertIn(f'{name}.driver', modules)
