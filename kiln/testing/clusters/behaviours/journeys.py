@@ -10,10 +10,11 @@ from kiln.testing.clusters.road.journey import CREATE, Journey, travelled
 from kiln.testing.clusters.road.machine_journey import MachineJourney, Way
 from kiln.testing.clusters.road.machines import REFUSING
 from kiln.testing.clusters.simulation.site import simulated
+from kiln.testing.shared_results import SharedResults
 
 #: Journeys of this process, by all that makes them different.
-_MADE: dict[str, tuple[Journey, list[str]]] = {}
-_PLAYED: dict[str, MachineJourney] = {}
+_MADE: SharedResults[tuple[Journey, list[str]]] = SharedResults()
+_PLAYED: SharedResults[MachineJourney] = SharedResults()
 #: Virtual seconds that a driver waited on a journey, after which no test lets it wait for real.
 _WAITS_S = 5.0
 
@@ -32,15 +33,17 @@ class JourneyFixture(ClusterFixture):
         machine = self.filled_machine(opened, **samples.secrets_of(opened))
         counts = dict(self.groups)
         key = repr((self.driver, machine, self.other, counts, self.ready_machine, fresh))
-        if key not in _MADE:
+
+        def make() -> tuple[Journey, list[str]]:
             with self.network.playing(self.ready_machine or REFUSING):
                 made = travelled(
                     self.new_folder(), simulated(self.driver), machine, self.other, counts,
                     fresh=fresh,
                 )  # fmt: skip
                 made.waited_s = self.network.clock.monotonic()
-            _MADE[key] = made, self.network.asked
-        journey, asked = _MADE[key]
+            return made, self.network.asked
+
+        journey, asked = _MADE.get(key, make)
         if any(journey.steps.values()) and asked and self.ready_machine is None:
             raise CannotBeShown(
                 f'the driver asks {asked[0]} while kiln works; set ready_machine to its answers'
@@ -55,13 +58,15 @@ class JourneyFixture(ClusterFixture):
         machine = self.filled_machine(opened, **samples.secrets_of(opened))
         counts = dict(self.groups)
         key = repr((self.driver, bench_class, machine, self.other, counts, way))
-        if key not in _PLAYED:
-            _PLAYED[key] = machine_journey.travelled(
+        made = _PLAYED.get(
+            key,
+            lambda: machine_journey.travelled(
                 self.new_folder(), type(opened), bench_class, self.network,
                 machine, self.other, counts, way,
-            )  # fmt: skip
-        self.assertEqual([], _PLAYED[key].mistakes, 'The bench itself is wrong.')
-        return _PLAYED[key]
+            ),
+        )  # fmt: skip
+        self.assertEqual([], made.mistakes, 'The bench itself is wrong.')
+        return made
 
     def expect_a_cluster(self, *, first: bool = False) -> None:
         """End a behaviour at once for a driver whose clusters never come to be.
