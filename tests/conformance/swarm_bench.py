@@ -116,7 +116,7 @@ class SwarmBench(MachineBench):
         self._busy_until[name] = self.clock.monotonic() + seconds
 
     def certificate(self):
-        return str(self._swarm.spec.get('CAConfig'))
+        return {'the swarm': str(self._swarm.spec.get('CAConfig'))}
 
 
 def _differences(name, node, spec):

@@ -90,7 +90,8 @@ ZOO = {
     talking.Idle: (InMachines, 'a_rotation_reaches_the_machines', 'the credentials'),
     talking.Remembering: (
         InMachines, 'each_call_can_be_repeated_by_another_process', 'create'),
-    talking.Brittle: (InMachines, 'a_lost_answer_of_a_machine_changes_nothing', 'create'),
+    talking.Brittle: (
+        InMachines, 'requests_that_fail_and_answers_that_are_lost_change_nothing', 'create'),
     giving.Roaming: (Versions, 'all_files_that_nodes_depend_on_belong_to_the_version', 'passwd'),
     choosing.Grasping: (Choice, 'only_nodes_of_the_question_are_named', 'order was asked'),
     choosing.Greedy: (Choice, 'no_more_nodes_go_than_were_asked_for', ''),
@@ -152,6 +153,7 @@ class Zoo(unittest.TestCase):
         results = [
             *judged(reference(polling.Polling), [Truth], **MACHINES),
             *judged(reference(polling.ByRule), [Truth], ['*ready*', '*failed']),
+            *judged(reference(polling.ByConnection), [Truth], ['*ready*', '*failed']),
             *judged(reference(choosing.Quorum), [Choice], **LEAST),
             *judged(reference(talking.Talking), [InMachines]),
         ]

@@ -19,7 +19,7 @@ from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.engine_bench import EngineBench, engine_bench_of
-from kiln.testing.clusters.machine_bench import MachineBench
+from kiln.testing.clusters.machine_bench import Least, MachineBench
 from kiln.testing.clusters.named_bench import named_bench
 from kiln.testing.clusters.road.machines import Machine
 from kiln.testing.clusters.road.network import Network
@@ -53,7 +53,7 @@ class ClusterFixture(Behaviours):
     serving_machine: Machine | None = None
     drained_machine: Machine | None = None
     #: By role: the nodes that must stay ready while others go, in a cluster of ``groups``.
-    least: Mapping[str, int] = MappingProxyType({})
+    least: Mapping[str, Least] = MappingProxyType({})
     #: Clusters that the driver refuses, by the nodes of each role.
     refused_groups: Sequence[Mapping[str, int]] = ()
     #: What differs after an upgrade.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import ssl
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import NoReturn
 
@@ -12,6 +12,9 @@ from kiln.cluster_drivers.values import Bootstrap
 from kiln.clusters.models import Node
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clock import VirtualClock
+
+#: How many nodes of a role must stay ready: a number, or a function of how many there are.
+Least = int | Callable[[int], int]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +58,7 @@ class MachineBench:
     #: The number of nodes of each role, if the driver needs certain ones.
     groups: Mapping[str, int] = MappingProxyType({})
     #: By role: the nodes that must stay ready while others go.
-    least: Mapping[str, int] = MappingProxyType({})
+    least: Mapping[str, Least] = MappingProxyType({})
     #: Clusters that the driver refuses, by the nodes of each role.
     refused_groups: Sequence[Mapping[str, int]] = ()
 
@@ -92,12 +95,12 @@ class MachineBench:
         """Let a node have work, for some seconds from now or until it is moved away."""
         _lacks('serve')
 
-    def credentials(self) -> str:
-        """Return a mark of the credentials that the cluster uses; others have another mark."""
+    def credentials(self) -> Mapping[str, str]:
+        """Return a mark of the credentials that each node uses; others have another mark."""
         _lacks('credentials')
 
-    def certificate(self) -> str:
-        """Return a mark of the certificate authority that the cluster has."""
+    def certificate(self) -> Mapping[str, str]:
+        """Return a mark of the certificate authority of each node, or of the cluster."""
         _lacks('certificate')
 
 

@@ -82,14 +82,17 @@ def creation(cluster: Cluster) -> PlannedChange:
     return PlannedChange(kind=OperationKind.CREATE, groups=groups)
 
 
-def nodes_of(cluster: Cluster) -> tuple[Node, ...]:
-    """Return nodes whose machines run: as many as a cluster declares, oldest first."""
+def nodes_of(cluster: Cluster, *, first: int = 1) -> tuple[Node, ...]:
+    """Return nodes whose machines run: as many as a cluster declares, oldest first.
+
+    :param first: The number of the first; no two have an address in common.
+    """
     groups = [one for one in cluster.spec.groups for _ in range(one.shape.count)]
     return tuple(
         dataclasses.replace(
             node(cluster.id, number), group=group.name, name=f'kit-{group.name}-{number}'
         )
-        for number, group in enumerate(groups, 1)
+        for number, group in enumerate(groups, first)
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kiln.testing.clock import VirtualClock
@@ -15,7 +15,7 @@ class AgentBench(MachineBench):
 
     ports = frozenset({4001})
     groups = {'worker': 3}  # noqa: RUF012
-    least = {'worker': 2}  # noqa: RUF012
+    least = {'worker': lambda count: count // 2 + 1}  # noqa: RUF012
     refused_groups = ({'worker': 0},)
 
     def __init__(self, clock: VirtualClock) -> None:
@@ -35,6 +35,8 @@ class AgentBench(MachineBench):
     def answer(self, machine: Booted, request: Request) -> Response:
         """Answer as the agent of a machine."""
         mine = _file(machine)
+        if request.port != mine.get('port'):
+            return Response(status=404)
         if request.headers.get('Authorization') != f'Bearer {mine["token"]}':
             return Response(status=403)
         content = json.loads(request.body) if request.body else None
@@ -82,9 +84,9 @@ class AgentBench(MachineBench):
         """Let a member store something that takes as long to hand over."""
         self._busy_until[name] = self.clock.monotonic() + seconds
 
-    def credentials(self) -> str:
-        """Return the keys of all members."""
-        return str(sorted(self._keys.values()))
+    def credentials(self) -> Mapping[str, str]:
+        """Return the key of each member."""
+        return {machine.node.name: key for machine, key in self._keys.items()}
 
 
 def _file(machine: Booted) -> Any:

@@ -36,7 +36,7 @@ from kiln.exceptions import KilnError
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.fixture import ClusterFixture
-from kiln.testing.clusters.road.machines import SILENT
+from kiln.testing.clusters.road.machines import REFUSING, SILENT
 
 _NODE = samples.node('kit-1')
 #: Real seconds between two looks at the time.
@@ -196,10 +196,30 @@ class Answers(ClusterFixture):
 
     def test_the_status_report_is_plain_data(self) -> None:
         opened = self.nodes_driver()
-        report = opened.update_cluster_status(**self.asked(opened))
+        with self.soon('The report'):
+            report = opened.update_cluster_status(**self.asked(opened))
         if report is not None:
             self.assertIsInstance(report, StatusReport)
             json.dumps(dict(report.outputs or {}))
+
+    def test_outputs_are_about_no_other_cluster(self) -> None:
+        opened = self.nodes_driver()
+        cluster, told = self.a_whole(opened), []
+        for id_, first in (('kit-other', 101), (cluster.id, 1)):
+            there = dataclasses.replace(cluster, id=id_, name=id_)
+            nodes = samples.nodes_of(there, first=first)
+            with self.network.playing(REFUSING):
+                try:
+                    report = opened.update_cluster_status(**self.of_whole(there, *nodes))
+                except KilnError:
+                    return  # outputs that it has to ask for
+            told.append(json.dumps(dict(report.outputs or {}) if report else {}))
+        others = samples.nodes_of(cluster, first=101)
+        found = [
+            word for one in others for word in (one.name, one.address or one.name)
+            if word in told[1]
+        ]  # fmt: skip
+        self.assertEqual([], found, 'The outputs of a cluster name nodes of another one.')
 
     def test_each_answer_is_of_the_kind_that_the_contract_names(self) -> None:
         opened = self.any_driver()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import functools
+import itertools
 import re
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +17,8 @@ from kiln.cluster_drivers.values import join_token
 from kiln.exceptions import KilnError
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.behaviours.journeys import JourneyFixture
+from kiln.testing.clusters.behaviours.legible import contents_of
+from kiln.testing.clusters.languages import Malformed, leaves_of
 from kiln.testing.clusters.road.machines import AWAY, REFUSING, Machine
 
 #: The start of a private key.
@@ -23,6 +27,8 @@ _KEY = b'PRIVATE KEY-----'
 _CREDENTIAL = re.compile(
     r'(?:^|_)(?:password|passwd|passphrase|secret|token|credentials?|(?<!public_)(?<!ssh_)key)$'
 )
+#: Names of values that prove something.
+_TOKEN = re.compile(r'(?:^|_)(?:password|passwd|passphrase|secret|token)$', re.IGNORECASE)
 #: Secrets that few templates and commands can take as they are.
 AWKWARD = tuple(f'{samples.SECRET}{more}' for more in ('', ' \'"`$(x)\n', '\x00', ' \u20ac{{ }}'))
 
@@ -93,6 +99,21 @@ class Disclosure(JourneyFixture):
             'Their values are stored and shown: declare them secret, or find a name for them '
             'that no credential has.',
         )  # fmt: skip
+
+    def test_what_is_called_a_token_is_not_known_to_everybody(self) -> None:
+        opened = self.nodes_driver()
+        cluster = self.a_whole(opened, **samples.secrets_of(opened))
+        template = opened.template_definition.user_data or ''
+        for node in samples.nodes_of(cluster):
+            given = self.given_to(opened, cluster, node)
+            known = {cluster.id, cluster.name, node.id, node.name, node.group, node.address}
+            for name, content in contents_of(given, template):
+                with contextlib.suppress(Malformed):
+                    for key, value in itertools.pairwise(leaves_of(name, content)):
+                        guessed = _TOKEN.search(key.text) and value.text in known
+                        self.assertFalse(
+                            guessed, f'In {name}, {key.text} is a name that everybody knows.'
+                        )
 
     def _none_in(self, shown: Iterable[tuple[str, str]], secrets: set[str]) -> None:
         forms = {form for secret in secrets for form in _forms(secret)}

@@ -50,10 +50,16 @@ class InMachines(JourneyFixture):
         way = Way(fresh=True, twice=True)
         self._as_usual(way, 'if each call is made twice, by a driver that was just opened')
 
-    def test_a_lost_answer_of_a_machine_changes_nothing(self) -> None:
+    def test_requests_that_fail_and_answers_that_are_lost_change_nothing(self) -> None:
         self._as_usual(
-            Way(loses=True), 'if a machine does what it is asked, and the answer is lost'
+            Way(troubled=True),
+            'if each machine refuses at first, and then loses an answer, and one never comes up',
         )
+
+    def test_nothing_is_measured_while_no_machine_answers(self) -> None:
+        if Cap.MONITOR not in self.nodes_driver().capabilities:
+            self.not_for_this_driver('the driver has no monitor')
+        self._none('stale', 'What was measured once is reported for ever.')
 
     # ---- journeys ------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters.machine_bench import MachineBench
-from kiln.testing.clusters.road.file import CLUSTER
+from kiln.testing.clusters.road.file import CLUSTER, DRAIN_S, LONGEST_S
 from kiln.testing.clusters.road.journey import Journey, Step, Traveller, overheard
 from kiln.testing.clusters.road.network import Network
 from kiln.testing.clusters.road.played_machines import PlayedMachines
@@ -31,6 +31,10 @@ _ROTATIONS = {
 }
 #: Words of the refusal of a change whose nodes must stay.
 _REFUSED = 'the driver allows'
+#: How often a cluster is tended whose machines refuse and lose requests.
+_TRIES = 12
+#: Virtual seconds in which a cluster is deleted, whatever work its nodes have.
+_DELETED_S = DRAIN_S / 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,8 +45,8 @@ class Way:
     fresh: bool = False
     #: Each call is made twice; the first answer is lost.
     twice: bool = False
-    #: The first answer of a machine to each request for a change is lost.
-    loses: bool = False
+    #: Machines refuse requests at first, and lose answers; one never comes up.
+    troubled: bool = False
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -57,6 +61,8 @@ class MachineJourney(Journey):
     troubles: list[str] = dataclasses.field(default_factory=list)
     #: Metrics without a value.
     unknown: list[str] = dataclasses.field(default_factory=list)
+    #: What is measured although no machine answers.
+    stale: list[str] = dataclasses.field(default_factory=list)
     #: What a rotation has not renewed.
     kept: list[str] = dataclasses.field(default_factory=list)
     #: Nodes that went while they had work, or long after it.
@@ -82,14 +88,15 @@ def travelled(
     :param other: What differs after an upgrade.
     """
     journey, clock, secrets = MachineJourney(), VirtualClock(), ChangingSecret()
-    machines = PlayedMachines(bench_class(clock), loses=way.loses)
+    machines = PlayedMachines(bench_class(clock), troubled=way.troubled)
     watch = Watch(calls=journey.calls, fresh=way.fresh, twice=way.twice)
     used = watched(driver_class, watch)
     site = UserSite(folder, used, secrets=secrets, clock=clock, emptied=machines.empty)
     network.played = machines.at
     try:
         with overheard(journey), network.playing(), site:
-            traveller = _Traveller(site, journey, used, machines, secrets)
+            traveller = _Traveller(site, journey, used, machines, secrets, network)
+            traveller.tries = _TRIES if way.troubled else 1
             watch.before, watch.after = traveller.look, traveller.take
             traveller.go(machine, other, counts)
     finally:
@@ -101,6 +108,8 @@ def travelled(
 
 class _Traveller(Traveller):
     journey: MachineJourney
+    #: How often the driver tends the cluster until it reports nothing.
+    tries = 1
 
     def __init__(
         self,
@@ -109,9 +118,13 @@ class _Traveller(Traveller):
         driver_class: type[NodeClusterDriver],
         machines: PlayedMachines,
         secrets: ChangingSecret,
+        network: Network,
     ) -> None:
         super().__init__(site, journey, driver_class)
-        self._machines, self._secrets = machines, secrets
+        self._machines, self._secrets, self._network = machines, secrets, network
+        #: True if the monitor of the driver asks machines.
+        self._asks = False
+        self._deleted_from = 0.0
 
     # ---- calls of the driver -------------------------------------------------------
 
@@ -138,11 +151,11 @@ class _Traveller(Traveller):
     def replaced(self) -> Node:
         """Return the oldest node, whose machine has died."""
         dying = self.site.nodes()[0]
-        self._machines.dead.add(dying.name)
+        self._machines.kill(dying.name)
         return dying
 
     def more(self) -> Iterator[Step]:
-        """Rebuild the nodes, and rotate what the driver can rotate."""
+        """Rebuild the nodes, rotate what the driver can rotate, and let all nodes have work."""
         can = self.driver.capabilities
         if Cap.REBUILD in can:
             yield 'rebuild', Rebuild(cluster=CLUSTER)
@@ -151,8 +164,17 @@ class _Traveller(Traveller):
             if cap in can:
                 before = self._offered(getattr(self._machines.bench, mark))
                 yield f'rotate the {what.value}', Rotate(cluster=CLUSTER, what=what)
-                if before is not None and before == getattr(self._machines.bench, mark)():
-                    self.journey.kept.append(f'the {mark}')
+                self._renewed(mark, before)
+        self._measure_nothing()
+        self._offered(lambda: self._machines.serve_to_the_end(LONGEST_S))
+        self._deleted_from = self.site.clock.monotonic()
+
+    def _renewed(self, mark: str, before: Mapping[str, str] | None) -> None:
+        if before is not None:
+            now = getattr(self._machines.bench, mark)()
+            self.journey.kept += [
+                f'the {mark} of {name}' for name in before if now.get(name) == before[name]
+            ]
 
     def goes_on(self, title: str) -> bool:
         """Compare what kiln has with what the machines have; go on if the change succeeded."""
@@ -161,6 +183,10 @@ class _Traveller(Traveller):
             return False
         if title != 'delete':
             self._compare(title)
+        elif (took_s := self.site.clock.monotonic() - self._deleted_from) > _DELETED_S:
+            self.journey.untimely.append(
+                f'the deletion waited {took_s:.0f} s for work that has nowhere to go'
+            )
         wrongs = self._machines.bench.wrongs()
         self.journey.wrongs += [f'after "{title}": {one}' for one in wrongs]
         return True
@@ -170,6 +196,8 @@ class _Traveller(Traveller):
     def _compare(self, title: str) -> None:
         """Compare kiln's nodes with the cluster's, once the driver has tended it."""
         trouble = self.site.tend()
+        for _ in range(self.tries - 1):
+            trouble = trouble and self.site.tend()
         if trouble is not None:
             self.journey.troubles.append(f'after "{title}": {trouble.message}')
         ours = {node.name for node in self.site.nodes()}
@@ -180,11 +208,23 @@ class _Traveller(Traveller):
 
     def _measure(self) -> None:
         if Cap.MONITOR in self.driver.capabilities:
+            asked = len(self._network.asked)
+            readings = self.site.site.metrics(CLUSTER)
+            self._asks = len(self._network.asked) > asked
             self.journey.unknown += [
-                f'{one.metric.name}: {one.reason}'
-                for one in self.site.site.metrics(CLUSTER)
-                if one.value is None
+                f'{one.metric.name}: {one.reason}' for one in readings if one.value is None
             ]
+
+    def _measure_nothing(self) -> None:
+        """Measure the cluster while no machine answers."""
+        if Cap.MONITOR not in self.driver.capabilities:
+            return
+        before = [one.value for one in self.site.site.metrics(CLUSTER)]
+        self._machines.all_away = True
+        now = [one.value for one in self.site.site.metrics(CLUSTER)]
+        self._machines.all_away = False
+        if before == now and self._asks:
+            self.journey.stale.append('every metric has the value that it had before')
 
     def _offered(self, call: Callable[[], Any]) -> Any:
         """Return what a method of the bench returns; None if the bench does not have it."""

@@ -6,7 +6,7 @@ import http.server
 import threading
 
 from kiln.testing.clusters.machine_bench import Request
-from kiln.testing.clusters.road.machines import Machine
+from kiln.testing.clusters.road.machines import Half, Line, Machine
 
 #: Real seconds within which a client continues what it has begun.
 _SOON_S = 5.0
@@ -76,6 +76,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get('Content-Length') or 0))
+        if self._machine.line is Line.FALTERS:
+            self._respond(500, '<p>Something went wrong')
+            return
+        if self._machine.line is Line.BREAKS:
+            self._respond(500, '{"message": "Something went', half=True)
+            return
         if self._machine.answer is None:
             self._respond(*self._page())
             return
@@ -87,18 +93,21 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if response is None:
             self.close_connection = True
             return
-        self._respond(response.status, response.body)
+        half = isinstance(response, Half)
+        whole = response.response if isinstance(response, Half) else response
+        self._respond(whole.status, whole.body, half=half)
 
     def _page(self) -> tuple[int, str]:
         pages, path = self._machine.http, self.path.partition('?')[0]
         return pages.get((self._port, path)) or pages.get((self._port, self.path), (404, ''))
 
-    def _respond(self, status: int, text: str) -> None:
+    def _respond(self, status: int, text: str, *, half: bool = False) -> None:
         body = text.encode()
         self.send_response(status)
         self.send_header('Content-Length', str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(body[: len(body) // 2] if half else body)
+        self.close_connection = self.close_connection or half
 
     def log_message(self, *arguments: object) -> None:
         """Write nothing."""

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import collections
 import functools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from kiln.cluster_drivers.values import Bootstrap
 from kiln.clusters.models import Node
 from kiln.testing.clusters.machine_bench import Booted, MachineBench, Request, Response
-from kiln.testing.clusters.road.machines import SILENT, Machine
+from kiln.testing.clusters.road.machines import SILENT, Half, Machine
 
 R = TypeVar('R')
+
+
+def _age(node: Node) -> float:
+    return node.created_at
+
+
 #: Virtual seconds after which a node without work should be gone.
 _LATE_S = 15.0
 
@@ -19,18 +26,24 @@ _LATE_S = 15.0
 class PlayedMachines:
     """What runs in the machines of a cloud, once their nodes were given something."""
 
-    def __init__(self, bench: MachineBench, *, loses: bool = False) -> None:
-        """Take the bench; ``loses`` loses the first answer to each kind of change."""
+    def __init__(self, bench: MachineBench, *, troubled: bool = False) -> None:
+        """Take the bench.
+
+        :param troubled: Each machine refuses the first request of each kind, and carries the
+            second out, but its answer is lost. The youngest of the first machines is dead.
+        """
         self.bench = bench
-        self._loses = loses
+        self._troubled = troubled
         self._given: dict[tuple[str, int], Bootstrap] = {}
         #: By the id of the machine.
         self._booted: dict[str, Booted] = {}
         #: Machines whose disk was emptied since they booted.
         self._emptied: set[str] = set()
-        #: Names of nodes whose machines have died.
-        self.dead: set[str] = set()
-        self._lost: set[tuple[object, ...]] = set()
+        #: Machines that have died, by their ids.
+        self._dead: set[str] = set()
+        #: True while no machine answers.
+        self.all_away = False
+        self._asked: collections.Counter[tuple[str, str, str]] = collections.Counter()
         #: By the name of a node: the time until which it has work.
         self._serves_until: dict[str, float] = {}
         #: Nodes that went while they had work, or long after it was done.
@@ -48,12 +61,21 @@ class PlayedMachines:
         """Empty the disk of a machine, which then boots as the first time."""
         self._emptied.add(machine_id)
 
+    def kill(self, name: str) -> None:
+        """Let the machine of a node die."""
+        self._dead |= {one for one, booted in self._booted.items() if booted.node.name == name}
+
     def serve(self, name: str, seconds: float) -> None:
         """Let a node have work for some seconds from now."""
         self.bench.serve(name, seconds)
         self._serves_until[name] = self.bench.clock.monotonic() + seconds
 
-    def look(self, nodes: Iterable[Node], there: Collection[str]) -> None:
+    def serve_to_the_end(self, seconds: float) -> None:
+        """Let all nodes have work that has nowhere to go."""
+        for booted in self._booted.values():
+            self.bench.serve(booted.node.name, seconds)
+
+    def look(self, nodes: Collection[Node], there: Collection[str]) -> None:
         """Boot and stop machines: ``there`` has the ids of those that the cloud has now."""
         gone = (self._booted.keys() - there) | (self._booted.keys() & self._emptied)
         for one in gone:
@@ -65,6 +87,8 @@ class PlayedMachines:
             if machine_id is not None and new and node.address and given is not None:
                 self._booted[machine_id] = booted = Booted(node=node, given=given)
                 self._called(self.bench.boot, booted)
+                if self._troubled and not self._dead and node == max(nodes, key=_age):
+                    self._dead.add(machine_id)
 
     def _stop(self, machine_id: str, booted: Booted) -> None:
         del self._booted[machine_id]
@@ -80,8 +104,9 @@ class PlayedMachines:
 
     def at(self, host: str) -> Machine:
         """Return the machine at an address."""
-        for booted in self._booted.values():
-            if booted.node.address == host and booted.node.name not in self.dead:
+        for machine_id, booted in self._booted.items():
+            away = self.all_away or machine_id in self._dead
+            if booted.node.address == host and not away:
                 return Machine(
                     ports=self.bench.ports,
                     answer=functools.partial(self._answer, booted),
@@ -89,15 +114,18 @@ class PlayedMachines:
                 )
         return SILENT
 
-    def _answer(self, booted: Booted, request: Request) -> Response | None:
+    def _answer(self, booted: Booted, request: Request) -> Response | Half | None:
+        # Without the query, which can have the version of what is changed.
+        kind = (booted.node.id, request.method, request.path.partition('?')[0])
+        times = self._asked[kind]
+        self._asked[kind] += 1
+        if self._troubled and times == 0:
+            return Response(status=503, body='{}')
         response = self._called(self.bench.answer, booted, request)
         if response is None:
             return Response(status=500)
-        # Without the query, which can have the version of what is changed.
-        change = (booted.node.id, request.method, request.path.partition('?')[0])
-        if self._loses and request.method != 'GET' and change not in self._lost:
-            self._lost.add(change)
-            return None
+        if self._troubled and times == 1:
+            return Half(response) if request.method == 'GET' else None
         return response
 
     def _called(self, call: Callable[..., R], *arguments: object) -> R | None:
