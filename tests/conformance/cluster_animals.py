@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 import uuid
+from typing import ClassVar
 
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.monitor import Metric, Monitor
@@ -215,3 +216,22 @@ class Unequipped(Right):
 
     def get_monitor(self, context, cluster):
         return None
+
+
+class Mixing(Right):
+    """Has the outputs of the first cluster for all others, too."""
+
+    kept: ClassVar[list[object]] = []
+
+    def update_cluster_status(self, context, cluster):
+        outputs = {'nodes': [node.address for node in context.nodes]}
+        self.kept.append(StatusReport(outputs=outputs))
+        return self.kept[0]
+
+
+class Lengthy(Right):
+    """Takes its time to report."""
+
+    def update_cluster_status(self, context, cluster):
+        time.sleep(30)
+        return super().update_cluster_status(context, cluster)

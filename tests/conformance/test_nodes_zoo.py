@@ -77,6 +77,11 @@ ZOO = {
     cluster_animals.Lenient: (*IMPOSSIBLE, 'is not reported'),
     cluster_animals.Placeless: (*IMPOSSIBLE, 'is a place in the cluster file'),
     cluster_animals.Pensive: (Answers, 'validating_has_no_effect', 'Validating'),
+    cluster_animals.Mixing: (
+        Answers, 'outputs_are_about_no_other_cluster', '192.0.2.101'),
+    cluster_animals.Lengthy: (Answers, 'the_status_report_is_plain_data', 'The report'),
+    writing.Guessable: (
+        Disclosure, 'what_is_called_a_token_is_not_known_to_everybody', 'join_token'),
     cluster_animals.Unequipped: (
         Answers, 'measuring_never_waits_and_never_fails', 'does not override'),
     talking.Founding: (
@@ -84,6 +89,10 @@ ZOO = {
     talking.Keeping: (*COUNTS, 'the cluster alone has'),
     talking.Hasty: (*GOES, 'before its work was done'),
     talking.Clinging: (*GOES, 'after its work was done'),
+    talking.Thorough: (*GOES, 'the deletion waited'),
+    talking.Ageing: (
+        InMachines, 'nothing_is_measured_while_no_machine_answers', 'the value that it had'),
+    talking.Tired: (InMachines, 'a_rotation_reaches_the_machines', 'the credentials of'),
     talking.Complaining: (
         InMachines, 'tending_a_cluster_that_is_well_reports_nothing', 'could be better'),
     talking.Blind: (InMachines, 'every_metric_of_a_cluster_is_measured', 'members'),

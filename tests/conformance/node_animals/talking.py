@@ -1,9 +1,12 @@
 """Drivers that talk to their machines, and leave the cluster in them wrong; after a model."""
 
+import dataclasses
+
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.monitor import Metric, Monitor
 from kiln.cluster_drivers.values import DRAINED, Drained, Readiness
 from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import NodeState
 from kiln.testing.clusters import MachineBench, find_driver
 from kiln.testing.clusters.named_bench import named_bench
 from tests.unit.test_layering import ROOT
@@ -73,6 +76,39 @@ class Nothing(Monitor):
 
     def pull(self):
         return {}
+
+
+class Ageing(Talking):
+    """Measures once."""
+
+    def get_monitor(self, context, cluster):
+        return First(context, cluster)
+
+
+class First(Monitor):
+    metrics = (Metric('members', 'members', 'Members of the cluster.'),)
+    kept = None
+
+    def pull(self):
+        if First.kept is None:
+            First.kept = MODEL.open().get_monitor(self.context, self.cluster).pull()
+        return First.kept
+
+
+class Thorough(Talking):
+    """Has each node hand over its work, also if the cluster ends."""
+
+    def drain(self, context, cluster, node):
+        busy = {'doomed': None, 'state': NodeState.READY}
+        there = [dataclasses.replace(one, **busy) for one in context.nodes]
+        return super().drain(dataclasses.replace(context, nodes=there), cluster, node)
+
+
+class Tired(Talking):
+    """Gives the first node a new key, and no other."""
+
+    def rotate_credential(self, context, cluster):
+        super().rotate_credential(dataclasses.replace(context, nodes=context.nodes[:1]), cluster)
 
 
 class Idle(Talking):

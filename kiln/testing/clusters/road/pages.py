@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
+import socket
 import threading
+from typing import Any
 
 from kiln.testing.clusters.machine_bench import Request
 from kiln.testing.clusters.road.machines import Half, Line, Machine
 
 #: Real seconds within which a client continues what it has begun.
 _SOON_S = 5.0
+#: The first byte of a client that speaks TLS.
+_TLS = b'\x16'
 
 
 class PageServer:
@@ -36,14 +41,21 @@ class PageServer:
         self._thread.join()
 
 
+class ServerThread(threading.Thread):
+    """Thread that serves one connection; what a driver waits for does not hold it up."""
+
+
 class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
     block_on_close = False
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
         self.known: dict[int, tuple[Machine, int]] = {}
         self.changed = threading.Condition()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        serve = functools.partial(self.process_request_thread, request, client_address)
+        ServerThread(target=serve, daemon=True).start()
 
     def played_for(self, client_port: int) -> tuple[Machine, int]:
         """Return the machine of a connection, and its port."""
@@ -73,6 +85,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self._machine.tls is not None and (tls := self._machine.tls(self._port)) is not None:
             self.request = tls.wrap_socket(self.request, server_side=True)
         super().setup()
+
+    def handle(self) -> None:
+        # One that speaks TLS would wait for an answer that it understands.
+        speaks = self._machine.tls is not None or self.request.recv(1, socket.MSG_PEEK) != _TLS
+        if speaks:
+            super().handle()
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get('Content-Length') or 0))
