@@ -48,6 +48,7 @@ NO_WAIT = (Waiting, 'bootstrap_does_not_wait')
 IN_TIME = (Waiting, 'a_poll_of_a_machine_that_is_away_ends_by_its_deadline')
 NOT_READY = (Truth, 'a_node_is_not_ready_before_its_machine_is')
 IMPOSSIBLE = (Answers, 'an_impossible_cluster_is_reported')
+CONFIG = (Legible, 'cloud_config_has_what_cloud_init_takes')
 COUNTS = (InMachines, 'the_cluster_counts_the_nodes_that_kiln_has')
 GOES = (InMachines, 'a_node_goes_once_its_work_is_done')
 STAY = (Choice, 'nodes_that_must_stay_are_kept')
@@ -69,6 +70,8 @@ ZOO = {
     writing.Unquoted: (Legible, 'a_text_reaches_the_files_as_it_is', 'use a filter'),
     writing.Trusting: (
         Legible, 'a_secret_reaches_the_files_whatever_its_characters', 'a secret'),
+    writing.Numeric: (*CONFIG, 'write_files[0]'),
+    writing.Namesake: (*CONFIG, 'the same hostname'),
     writing.Bare: (
         Legible, 'user_data_from_a_script_names_its_interpreter', 'No machine runs'),
     writing.Open: (Disclosure, 'a_file_with_a_secret_is_not_for_everybody', '0644'),

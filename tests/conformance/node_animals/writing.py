@@ -85,3 +85,18 @@ class Guessable(Right):
 
     def bootstrap(self, context, cluster, node):
         return written('/etc/kit.json', json.dumps({'join_token': node.name}))
+
+
+class Numeric(Right):
+    """Writes a mode that YAML reads as another number."""
+
+    def bootstrap(self, context, cluster, node):
+        file = '{path: /a, content: b, permissions: 0755}'
+        return Bootstrap(user_data=f'#cloud-config\nwrite_files: [{file}]\n'.encode())
+
+
+class Namesake(Right):
+    """Gives all nodes the same name."""
+
+    def bootstrap(self, context, cluster, node):
+        return Bootstrap(user_data=f'#cloud-config\nhostname: {cluster.name}\n'.encode())

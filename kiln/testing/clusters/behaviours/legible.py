@@ -11,6 +11,7 @@ from kiln.cluster_drivers.values import Bootstrap
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Cluster, Node
 from kiln.testing.clusters import samples
+from kiln.testing.clusters.cloud_config import NAMES, loaded, problems
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.languages import Leaf, Malformed, leaves_of
 
@@ -38,6 +39,18 @@ class Legible(ClusterFixture):
         given = self.given_to(opened, cluster, samples.nodes_of(cluster)[-1])
         if name.endswith(('.sh', '.bash', '.py')) and given.user_data is not None:
             self.assertEqual(b'#!', given.user_data[:2], 'No machine runs a script without it.')
+
+    def test_cloud_config_has_what_cloud_init_takes(self) -> None:
+        opened = self.nodes_driver()
+        cluster = self.a_whole(opened, **samples.secrets_of(opened))
+        names: dict[str, list[str]] = {}
+        for node in samples.nodes_of(cluster):
+            values = loaded(self.given_to(opened, cluster, node).user_data)
+            self.assertEqual([], list(problems(values)), f'the user data of {node.name}')
+            for name in values.keys() & set(NAMES):
+                names.setdefault(name, []).append(values[name])
+        for name, given in names.items():
+            self.assertEqual(len(given), len(set(given)), f'Two nodes have the same {name}.')
 
     def test_a_text_reaches_the_files_as_it_is(self) -> None:
         opened = self.nodes_driver()
