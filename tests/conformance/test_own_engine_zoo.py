@@ -59,6 +59,8 @@ ZOO = {
     animals.Talkative: ['no_secret*'],
     animals.Confiding: ['no_secret*'],
     builders.Deaf: ['an_update_reaches_every_node', 'an_update_adds*', '*more_and_fewer*'],
+    builders.Restarting: ['a_cluster_that_grows*'],
+    builders.Vanishing: ['an_update_can_empty_all*'],
     builders.Countless: ['a_created_cluster_has*'],
     builders.Set: ['an_update_reaches_every_node'],
     builders.Plain: ['a_created_cluster_has*'],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 from kiln.cluster_drivers.values import Cap
 from kiln.cluster_service import requests
@@ -94,6 +95,23 @@ class WhatStands(OwnEngine):
             self.assert_stands(self.updated(changed).name)
             self.kept(before)
 
+    def test_a_cluster_that_grows_never_has_fewer_nodes(self) -> None:
+        spec = self.spec()
+        there = self.created()
+        before = self._counts()
+        least = dict(before)
+
+        def look() -> None:
+            now = self._counts()
+            least.update({name: min(count, now[name]) for name, count in least.items()})
+
+        self.played.watchers.append(look)
+        self.updated(self.grown(spec, self.largest(spec), 1))
+        self.assertEqual(dict(before), least, f'{there.name} had fewer nodes while it grew.')
+
+    def _counts(self) -> Counter[str]:
+        return Counter(one.group for one in self.now().values())
+
     def test_an_update_adds_and_drops_a_group(self) -> None:
         spec = self.spec()
         there = self.created()
@@ -109,6 +127,14 @@ class WhatStands(OwnEngine):
         self.created()
         group = self.largest(spec)
         self.assert_stands(self.updated(self.grown(spec, group, -group.shape.count)).name)
+
+    def test_an_update_can_empty_all_groups(self) -> None:
+        spec = self.spec()
+        self.created()
+        for group in spec.groups:
+            spec = self.grown(spec, group, -group.shape.count)
+        self.assert_stands(self.updated(spec).name)
+        self.done(requests.Check(cluster=spec.name))
 
     def test_an_update_moves_a_node_from_one_group_to_another(self) -> None:
         spec = self.spec()

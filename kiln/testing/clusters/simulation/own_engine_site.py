@@ -59,6 +59,8 @@ class EngineSite:
         self._recorder = recorder
         #: The calls of the driver, in order.
         self.calls = recorder.calls
+        #: Called after each moment in which the engine has worked.
+        self.watchers: list[Callable[[], None]] = []
         self.secrets = ChangingSecret()
         self.contexts = DriverContexts(
             store=store, backends=_NO_BACKENDS, site='kit', secrets=self.secrets,
@@ -121,6 +123,8 @@ class EngineSite:
         if seconds > 0:
             self.clock.advance(seconds)
             self.bench.pass_time(seconds)
+            for look in self.watchers:
+                look()
 
     def _waited(self) -> bool:
         return bool(self.calls) and self.calls[-1].defect is not None
