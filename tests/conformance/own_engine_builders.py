@@ -19,7 +19,7 @@ class Deaf(Right):
 
 
 class Restarting(Right):
-    """Begins anew with each update."""
+    """Removes all nodes before each update."""
 
     def update_cluster(self, context, cluster, scale_manager=None, rollback=False):
         with self.engine.open() as content:
