@@ -4,6 +4,7 @@ import unittest
 from pathlib import Path
 
 import kiln
+from kiln.clusters.models import NodeState
 from kiln.testing.clusters import (
     ClusterDriverConformance,
     OwnEngineConformance,
@@ -27,6 +28,20 @@ class NodesConformance(ClusterDriverConformance, unittest.TestCase):
 
 class ExampleConformance(ClusterDriverConformance, unittest.TestCase):
     driver = EXAMPLE
+    refused_groups = ({'control': 0, 'worker': 0},)
+
+    def staying(self, nodes):
+        return sorted(nodes, key=lambda node: node.created_at)[:1]
+
+    def expected_readings(self, nodes):
+        ready = [node for node in nodes if node.state is NodeState.READY]
+        return {'nodes': len(nodes), 'ready': len(ready) / len(nodes)}
+
+    def expected_answers(self, nodes):
+        there = [node for node in nodes if node.address]
+        pages = {node.name: f'http://{node.address}:8080/' for node in there}
+        control = {node.name: pages[node.name] for node in there if node.group == 'control'}
+        return [('pages', {}, pages), ('pages', {'group': 'control'}, control)]
 
 
 class SwarmConformance(

@@ -10,6 +10,7 @@ from kiln.testing.clusters.behaviours.crashes import AtCommits, AtRandom
 from kiln.testing.clusters.behaviours.disclosure import Disclosure
 from kiln.testing.clusters.behaviours.each_node import EachNode
 from kiln.testing.clusters.behaviours.in_machines import InMachines
+from kiln.testing.clusters.behaviours.incomplete import Incomplete
 from kiln.testing.clusters.behaviours.legible import Legible
 from kiln.testing.clusters.behaviours.life import Life
 from kiln.testing.clusters.behaviours.repeats import Repeats
@@ -29,6 +30,7 @@ from tests.conformance.node_animals import (
     lasting,
     polling,
     talking,
+    telling,
     writing,
 )
 
@@ -87,6 +89,15 @@ ZOO = {
         Disclosure, 'what_is_called_a_token_is_not_known_to_everybody', 'join_token'),
     cluster_animals.Unequipped: (
         Answers, 'measuring_never_waits_and_never_fails', 'does not override'),
+    telling.Hasty: (
+        Incomplete, 'a_node_without_a_machine_is_no_mistake', 'has none'),
+    telling.Assuming: (
+        Incomplete, 'a_cluster_without_nodes_is_no_mistake', 'IndexError'),
+    telling.Constant: (
+        Incomplete, 'a_monitor_that_asks_nobody_follows_the_nodes', 'the same value'),
+    telling.Miscounting: (
+        Incomplete, 'what_is_told_of_nodes_is_what_its_author_expects', 'the monitor'),
+    telling.Heartless: (*STAY, 'that can go'),
     talking.Founding: (
         InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'founded'),
     talking.Keeping: (*COUNTS, 'the cluster alone has'),
@@ -131,7 +142,7 @@ ZOO = {
     lasting.Crooked: (VerbRuns, 'each_verb_runs_and_its_answer_is_plain_data', 'machines'),
 }  # fmt: skip
 #: Drivers from which the wrong ones differ in one way each.
-CORRECT = (choosing.Quorum, polling.Polling, writing.Writing)
+CORRECT = (choosing.Quorum, polling.Polling, writing.Writing, telling.Counting)
 SUITES = tuple(dict.fromkeys(suite for suite, *_ in ZOO.values()))
 
 
@@ -148,6 +159,10 @@ def told(animal):
     """Return what the author of a driver tells the kit."""
     if issubclass(animal, choosing.Quorum):
         return LEAST
+    if animal is telling.Miscounting:
+        return {'expected_readings': lambda self, nodes: {'nodes': len(nodes)}}
+    if animal is telling.Heartless:
+        return {'staying': lambda self, nodes: nodes[:1]}
     if animal in (cluster_animals.Lenient, cluster_animals.Placeless):
         return {'refused_groups': [{'worker': 0}]}
     return MACHINES if issubclass(animal, polling.Polling) else {}

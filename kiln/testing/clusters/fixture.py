@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -109,6 +109,22 @@ class ClusterFixture(Behaviours):
     def _own_groups(self) -> bool:
         """True if an author has set groups: then no cluster of the kit goes without them."""
         return self.groups is not samples.COUNTS
+
+    # ---- what only an author knows; each answer is about the nodes of one cluster -------
+
+    def staying(self, nodes: Sequence[Node]) -> Collection[Node] | None:
+        """Return the nodes that never go, while all others can; None if that is not known."""
+        return None
+
+    def expected_readings(self, nodes: Sequence[Node]) -> Mapping[str, float | None] | None:
+        """Return what a monitor that asks no machine measures; None if that is not known."""
+        return None
+
+    def expected_answers(
+        self, nodes: Sequence[Node]
+    ) -> Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+        """Return verbs that ask no machine, with arguments, and what they answer."""
+        return ()
 
     # ---- subjects of calls -------------------------------------------------------
 

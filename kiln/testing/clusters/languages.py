@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from kiln.testing.clusters.shell_variables import unset_variables
+
 _BY_SUFFIX = {
     '.json': 'json', '.yaml': 'yaml', '.yml': 'yaml', '.py': 'python', '.sh': 'shell',
 }  # fmt: skip
@@ -119,6 +121,8 @@ def _read_by_shell(text: str) -> None:
     if done.returncode:
         said = done.stderr.strip().splitlines()[:1]
         raise Malformed(f'a shell cannot read it: {"".join(said)}')
+    if missing := sorted(unset_variables(text)):
+        raise Malformed(f'it uses {", ".join(missing)}, which it does not set')
 
 
 def _compiled(text: str) -> None:

@@ -15,6 +15,8 @@ from kiln.cluster_drivers.values import Context, PlannedChange, PlannedGroup
 from kiln.clusters.models import Cluster, DriverPin, Node, NodeState, OperationKind
 from kiln.clusters.spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, Shape
 
+#: More than a cluster of the kit has nodes.
+_MOST = 500
 #: The group that clusters of the kit consist of.
 GROUP = 'work'
 #: The value of every secret of the kit; wherever it is found, a secret has leaked.
@@ -117,9 +119,11 @@ def cluster(
 def node(cluster_id: str, number: int = 1) -> Node:
     """Return a node whose machine runs."""
     return Node(
-        id=f'n-{number}', cluster_id=cluster_id, group=GROUP, name=f'kit-work-{number}',
+        # Neither the id nor the last change tells the age.
+        id=f'n-{_MOST - number}', since=float(_MOST - number), created_at=float(number),
+        cluster_id=cluster_id, group=GROUP, name=f'kit-work-{number}',
         place=Place(flavor='small', zone='az1'), backend='noop', state=NodeState.READY,
-        compute_id=f'machine-{number}', address=f'192.0.2.{number}', created_at=float(number),
+        compute_id=f'machine-{number}', address=f'192.0.2.{number}',
     )  # fmt: skip
 
 

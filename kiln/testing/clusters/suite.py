@@ -15,6 +15,7 @@ from kiln.testing.clusters.behaviours.declaration import Declaration
 from kiln.testing.clusters.behaviours.disclosure import Disclosure
 from kiln.testing.clusters.behaviours.each_node import EachNode
 from kiln.testing.clusters.behaviours.in_machines import InMachines
+from kiln.testing.clusters.behaviours.incomplete import Incomplete
 from kiln.testing.clusters.behaviours.legible import Legible
 from kiln.testing.clusters.behaviours.life import Life
 from kiln.testing.clusters.behaviours.own_engine import OwnEngine
@@ -49,6 +50,7 @@ class ClusterDriverConformance(
     SameAnswer,
     EachNode,
     Legible,
+    Incomplete,
     UserWay,
     Choice,
     Waiting,

@@ -18,6 +18,7 @@ WRONG = {
     ('/etc/a.json', '{"a": 1,}'): 'not JSON: line 1',
     ('/etc/a.yaml', 'a: [1'): 'not YAML: line 1',
     ('/etc/run', '#!/bin/sh\nif true; then'): 'a shell cannot read it',
+    ('/etc/run', '#!/bin/sh\nrm -rf "$NOTHING"\n'): 'it uses NOTHING',
     ('/etc/run.py', 'def'): 'not Python',
 }
 
@@ -34,7 +35,7 @@ class LanguagesTest(unittest.TestCase):
 
     def test_what_is_well_formed_passes(self):
         for name, text in (
-            ('/etc/run', '#!/bin/sh\nrm -rf "$NOTHING"\n'),
+            ('/etc/run', '#!/bin/sh\nrm -rf "$HOME"\n'),
             ('/etc/run.py', 'pass\n'),
             ('/etc/a.ini', '[a'),
         ):

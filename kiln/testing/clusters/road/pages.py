@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import http.server
 import socket
+import ssl
 import threading
 from typing import Any
 
@@ -85,6 +86,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self._machine.tls is not None and (tls := self._machine.tls(self._port)) is not None:
             self.request = tls.wrap_socket(self.request, server_side=True)
         super().setup()
+
+    def finish(self) -> None:
+        super().finish()
+        if isinstance(self.request, ssl.SSLSocket):
+            # The server closes the plain one, which has no connection any longer.
+            self.request.close()
 
     def handle(self) -> None:
         # One that speaks TLS would wait for an answer that it understands.
