@@ -12,8 +12,10 @@ from typing import ClassVar
 
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.monitor import Metric, Monitor
+from kiln.cluster_drivers.parameters import ParameterType
 from kiln.cluster_drivers.scale import DefaultScaleManager
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
+from kiln.cluster_drivers.templates.mappings import OutputMapping, ParameterMapping
 from kiln.cluster_drivers.values import Bootstrap, Cap, Readiness, StatusReport, join_token
 from kiln.cluster_drivers.verbs import Verb
 from kiln.clusters.exceptions import Problem
@@ -235,3 +237,13 @@ class Lengthy(Right):
     def update_cluster_status(self, context, cluster):
         time.sleep(30)
         return super().update_cluster_status(context, cluster)
+
+
+class Roomy(Right):
+    """Takes any port."""
+
+    def get_template_definition(self):
+        definition = super().get_template_definition()
+        definition.add_parameter(ParameterMapping(name='port', type=ParameterType.INTEGER))
+        definition.add_output(OutputMapping(name='port', text='{{ port }}'))
+        return definition

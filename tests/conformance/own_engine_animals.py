@@ -367,6 +367,13 @@ class Individual(Reported):
         return altered(report, outputs={'process': os.getpid()} if report.outputs else None)
 
 
+class Misleading(Reported):
+    """Sends users to another place."""
+
+    def changed(self, report, context, cluster):
+        return altered(report, outputs={'url': 'http://example.org/'} if report.outputs else None)
+
+
 class Unsure(Reported):
     """Takes what is lost for what is away."""
 

@@ -341,6 +341,9 @@ class StackBench(EngineBench):
             stacks = content['stacks']
             return [*stacks, *(f'{one}/{node}' for one in stacks for node in stacks[one]['nodes'])]
 
+    def outputs(self, cluster):
+        return {'url': f'http://{cluster.name}.example.com/'}
+
     def credentials(self, cluster):
         return self.engine.get(self.name_of(cluster))['secret']
 

@@ -22,20 +22,30 @@ BRIEF = 'tests.conformance.cluster_animals:Brief'
 EXAMPLE = 'kiln.cluster_drivers.example_v1.driver:Driver'
 
 
+def ready(nodes):
+    return [node for node in nodes if node.state is NodeState.READY]
+
+
 class NodesConformance(ClusterDriverConformance, unittest.TestCase):
     driver = NODES
+
+    def expected_outputs(self, nodes):
+        return {'addresses': [node.address for node in ready(nodes)]}
 
 
 class ExampleConformance(ClusterDriverConformance, unittest.TestCase):
     driver = EXAMPLE
+    refused = ({'port': 0}, {'port': 65_536})
     refused_groups = ({'control': 0, 'worker': 0},)
 
     def staying(self, nodes):
         return sorted(nodes, key=lambda node: node.created_at)[:1]
 
     def expected_readings(self, nodes):
-        ready = [node for node in nodes if node.state is NodeState.READY]
-        return {'nodes': len(nodes), 'ready': len(ready) / len(nodes)}
+        return {'nodes': len(nodes), 'ready': len(ready(nodes)) / len(nodes)}
+
+    def expected_outputs(self, nodes):
+        return {'pages': [f'http://{node.address}:8080/' for node in ready(nodes)]}
 
     def expected_answers(self, nodes):
         there = [node for node in nodes if node.address]
@@ -59,10 +69,19 @@ class MeshConformance(ClusterDriverConformance, unittest.TestCase):
     """The models that authors copy."""
 
     driver = str(MODELS / 'mesh_v1')
+    refused = ({'port': 1023}, {'port': 65_536})
+
+    def expected_outputs(self, nodes):
+        return {'nodes': [f'{node.name}={node.address}:7946' for node in ready(nodes)]}
 
 
 class QuorumConformance(ClusterDriverConformance, unittest.TestCase):
     driver = str(MODELS / 'quorum_v1')
+    refused = ({'port': 1023}, {'port': 65_536})
+
+    def expected_outputs(self, nodes):
+        members = [f'http://{node.address}:4001/' for node in ready(nodes)]
+        return {'members': members, 'majority': len(nodes) // 2 + 1}
 
 
 class StackConformance(OwnEngineConformance, unittest.TestCase):

@@ -97,6 +97,10 @@ ZOO = {
         Incomplete, 'a_monitor_that_asks_nobody_follows_the_nodes', 'the same value'),
     telling.Miscounting: (
         Incomplete, 'what_is_told_of_nodes_is_what_its_author_expects', 'the monitor'),
+    telling.Misleading: (
+        Incomplete, 'what_is_told_of_nodes_is_what_its_author_expects', 'the outputs'),
+    cluster_animals.Roomy: (
+        Answers, 'values_that_its_author_refuses_are_reported', 'parameters.port'),
     telling.Heartless: (*STAY, 'that can go'),
     talking.Founding: (
         InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'founded'),
@@ -161,6 +165,10 @@ def told(animal):
         return LEAST
     if animal is telling.Miscounting:
         return {'expected_readings': lambda self, nodes: {'nodes': len(nodes)}}
+    if animal is telling.Misleading:
+        return {'expected_outputs': lambda self, nodes: {'url': 'http://example.com/'}}
+    if animal is cluster_animals.Roomy:
+        return {'refused': [{'port': 70_000}]}
     if animal is telling.Heartless:
         return {'staying': lambda self, nodes: nodes[:1]}
     if animal in (cluster_animals.Lenient, cluster_animals.Placeless):

@@ -49,6 +49,7 @@ ZOO = {
     animals.Ageing: ['its_metrics_are_those_of_now'],
     animals.Confident: ['without_credentials*'],
     animals.Individual: ['outputs_are_the_same*'],
+    animals.Misleading: ['outputs_are_those*'],
     animals.Unsure: ['*has_lost*'],
     animals.Indifferent: ['a_wrong_value*', 'all_wrong_values*'],
     animals.Hurried: ['all_wrong_values*'],

@@ -120,6 +120,10 @@ class EngineBench:
         """Return the name of everything that is in the engine, whose ever it is."""
         _lacks('resources')
 
+    def outputs(self, cluster: Cluster) -> Mapping[str, Any] | None:
+        """Return the outputs of a cluster that stands; None if that is not known."""
+        return None
+
     def credentials(self, cluster: Cluster) -> str:
         """Return a mark of the credentials that a cluster uses; others have another mark."""
         _lacks('credentials')

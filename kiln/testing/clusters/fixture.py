@@ -56,6 +56,8 @@ class ClusterFixture(Behaviours):
     least: Mapping[str, Least] = MappingProxyType({})
     #: Clusters that the driver refuses, by the nodes of each role.
     refused_groups: Sequence[Mapping[str, int]] = ()
+    #: Values of parameters that the driver refuses, each alone.
+    refused: Sequence[Mapping[str, Any]] = ()
     #: What differs after an upgrade.
     other: MachineSpec = MachineSpec(image='kit-2')
     #: The bench of the driver's engine, or of its machines; None is the bench that it names.
@@ -114,6 +116,10 @@ class ClusterFixture(Behaviours):
 
     def staying(self, nodes: Sequence[Node]) -> Collection[Node] | None:
         """Return the nodes that never go, while all others can; None if that is not known."""
+        return None
+
+    def expected_outputs(self, nodes: Sequence[Node]) -> Mapping[str, Any] | None:
+        """Return the outputs of a cluster; None if that is not known."""
         return None
 
     def expected_readings(self, nodes: Sequence[Node]) -> Mapping[str, float | None] | None:

@@ -58,6 +58,13 @@ class Fewer(Counts):
         return {'nodes': len(self.context.nodes) - 1}
 
 
+class Misleading(Right):
+    """Sends users to another place."""
+
+    def update_cluster_status(self, context, cluster):
+        return StatusReport(outputs={'url': 'http://example.org/'})
+
+
 class Heartless(Right):
     """Lets the oldest node go, too."""
 

@@ -91,6 +91,11 @@ nodegroups:
             found += [path.name, *(f'{path.name}: {count} of {of}' for of, count in built.items())]
         return found
 
+    def outputs(self, cluster: Cluster) -> Mapping[str, Any]:
+        """Return the machines, and where the pages are."""
+        pages = f'http://{cluster.name}.example.com/'
+        return {'machines': self._stack(cluster)['built'], 'pages': pages}
+
     def credentials(self, cluster: Cluster) -> str:
         """Return the account that a stack belongs to."""
         return str(self._stack(cluster)['account'])

@@ -177,6 +177,18 @@ class Answers(ClusterFixture):
         self.assertTrue(all(isinstance(one, Problem) for one in found))
         self.assertIn('no_such_parameter', ' '.join(one.path for one in found))
 
+    def test_values_that_its_author_refuses_are_reported(self) -> None:
+        opened = self.nodes_driver()
+        if not self.refused:
+            self.not_for_this_driver('its author names no values that are refused')
+        for values in self.refused:
+            wrong = self.a_cluster(opened, **values)
+            plan = samples.creation(wrong)
+            found = opened.validate(context=samples.context(), cluster=wrong, plan=plan)
+            self.assertLessEqual(
+                {f'parameters.{name}' for name in values}, {one.path for one in found}
+            )
+
     def test_an_impossible_cluster_is_reported(self) -> None:
         opened = self.nodes_driver()
         if type(opened).validate is NodeClusterDriver.validate:

@@ -79,13 +79,16 @@ class Incomplete(ClusterFixture):
             of = self.of_whole(cluster)
             of['context'] = dataclasses.replace(of['context'], nodes=nodes)
             readings, answers = self.expected_readings(nodes), self.expected_answers(nodes)
+            outputs = self.expected_outputs(nodes)
             with self.network.playing(REFUSING):
                 for name, arguments, expected in answers:
                     found = run_verb(opened, name, of['context'], cluster, arguments)
                     self.assertEqual(expected, found, f'verb {name} with {dict(arguments)}')
+                if outputs is not None:
+                    self.assertEqual(outputs, _outputs(opened, of), 'the outputs')
                 if readings is not None:
                     self.assertEqual(readings, _pulled(opened, of), 'the monitor')
-            shown = bool(answers) or readings is not None
+            shown = bool(answers) or outputs is not None or readings is not None
         if not shown:
             self.not_for_this_driver('its author expects no certain answers')
 

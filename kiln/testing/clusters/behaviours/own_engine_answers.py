@@ -187,6 +187,13 @@ class EngineAnswers(OwnEngine):
             self.not_for_this_driver('the driver reports no outputs')
         self.assertEqual(set(later), set(there.outputs), 'Outputs are known too late to show.')
 
+    def test_outputs_are_those_that_the_bench_expects(self) -> None:
+        there = self.created()
+        expected = self.bench.outputs(there)
+        if expected is None:
+            self.not_for_this_driver('its bench expects no certain outputs')
+        self.assertEqual(expected, dict(there.outputs))
+
     def test_outputs_are_the_same_from_every_process(self) -> None:
         there = self.created()
         self.call(self.played.open(), 'update_cluster_status', there)

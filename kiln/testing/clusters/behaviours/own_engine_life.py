@@ -221,7 +221,7 @@ class WhatStands(OwnEngine):
         before = self.nodes(there)
         group = self.largest(there.spec).name
         request = requests.Resize(cluster=there.name, group=group, remove=('kit-no-such-node',))
-        self.refused(request)
+        self.is_refused(request)
         self.kept(before)
 
     def test_an_upgrade_reaches_the_named_group_alone(self) -> None:
@@ -248,7 +248,7 @@ class WhatStands(OwnEngine):
             self.done(requests.Reboot(cluster=there.name, nodes=(named,)))
         self.kept(before)
         self._booted(before, {named})
-        self.refused(requests.Reboot(cluster=there.name, nodes=('kit-no-such-node',)))
+        self.is_refused(requests.Reboot(cluster=there.name, nodes=('kit-no-such-node',)))
 
     def _booted(self, before: Nodes, asked: set[str]) -> None:
         """Fail unless exactly some nodes were booted, where the engine counts that."""
@@ -267,7 +267,7 @@ class WhatStands(OwnEngine):
         with self.unless_refused(ClusterDriverError):
             self.done(requests.Rebuild(cluster=there.name, nodes=(named,)))
         self._rebuilt(before, {named})
-        self.refused(requests.Rebuild(cluster=there.name, nodes=('kit-no-such-node',)))
+        self.is_refused(requests.Rebuild(cluster=there.name, nodes=('kit-no-such-node',)))
 
     def _rebuilt(self, before: Nodes, asked: set[str]) -> None:
         self.kept({name: one for name, one in before.items() if name not in asked})
