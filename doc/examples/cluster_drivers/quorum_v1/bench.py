@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import Booted, MachineBench, Request, Response
+
+#: Seconds that a member takes to join.
+JOINS_S = 3.0
 
 
 class AgentBench(MachineBench):
@@ -20,8 +24,9 @@ class AgentBench(MachineBench):
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(clock)
-        #: By machine: the key with which it takes part.
+        #: By machine: the key with which it takes part, and the time from which it does.
         self._keys: dict[Booted, str] = {}
+        self._since: dict[Booted, float] = {}
         #: The members that count for the quorum: name and token.
         self._counted: dict[str, str] = {}
         self._founded = 0
@@ -31,6 +36,7 @@ class AgentBench(MachineBench):
     def stop(self, machine: Booted) -> None:
         """Forget what only the machine has."""
         self._keys.pop(machine, None)
+        self._since.pop(machine, None)
 
     def answer(self, machine: Booted, request: Request) -> Response:
         """Answer as the agent of a machine."""
@@ -68,13 +74,18 @@ class AgentBench(MachineBench):
         counted = self._counted.get(name) == mine['token']
         if counted and content and 'join' in content:
             self._keys[machine] = mine['key']
-        return {'joined': counted and machine in self._keys, 'left': name not in self._counted}
+            self._since.setdefault(machine, self.clock.monotonic() + JOINS_S)
+        return {'joined': counted and self._joined(machine), 'left': name not in self._counted}
+
+    def _joined(self, machine: Booted) -> bool:
+        return self._since.get(machine, math.inf) <= self.clock.monotonic()
 
     # ---- the cluster -----------------------------------------------------------------
 
     def members(self) -> Collection[str]:
-        """Return the members that count for the quorum."""
-        return self._counted
+        """Return the members that count for the quorum, unless they still have to join."""
+        joining = {one.node.name for one in self._since if not self._joined(one)}
+        return self._counted.keys() - joining
 
     def wrongs(self) -> Collection[str]:
         """Return how often too many the cluster was founded."""

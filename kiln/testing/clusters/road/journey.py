@@ -117,7 +117,7 @@ class Traveller:
             yield 'upgrade', Upgrade(cluster=CLUSTER, machine=other)
         if Cap.REBOOT in can:
             yield 'reboot', Reboot(cluster=CLUSTER)
-        yield from self.more()
+        yield from self.more(counts)
         yield 'delete', Delete(cluster=CLUSTER)
 
     def removal(self, first: str) -> Iterator[Step]:
@@ -128,7 +128,7 @@ class Traveller:
         """Return the node to be replaced."""
         return self.site.nodes()[-1]
 
-    def more(self) -> Iterator[Step]:
+    def more(self, counts: Mapping[str, int]) -> Iterator[Step]:
         """Yield what can be done before the deletion."""
         yield from ()
 

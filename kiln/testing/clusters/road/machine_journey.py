@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,7 +14,9 @@ from kiln.cluster_service.requests import Rebuild, Resize, Rotate, Rotated
 from kiln.clusters.models import Node
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers.authoring.bench import CannotBeShown
+from kiln.exceptions import KilnError
 from kiln.testing.clock import VirtualClock
+from kiln.testing.clusters import samples
 from kiln.testing.clusters.machine_bench import MachineBench
 from kiln.testing.clusters.road.file import CLUSTER, DRAIN_S, LONGEST_S
 from kiln.testing.clusters.road.journey import Journey, Step, Traveller, overheard
@@ -35,6 +38,8 @@ _REFUSED = 'the driver allows'
 _TRIES = 12
 #: Virtual seconds in which a cluster is deleted, whatever work its nodes have.
 _DELETED_S = DRAIN_S / 2
+#: Virtual seconds in which a node among dead ones could do harm.
+_ALONE_S = 60.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,6 +102,7 @@ def travelled(
         with overheard(journey), network.playing(), site:
             traveller = _Traveller(site, journey, used, machines, secrets, network)
             traveller.tries = _TRIES if way.troubled else 1
+            traveller.alone = not way.troubled
             watch.before, watch.after = traveller.look, traveller.take
             traveller.go(machine, other, counts)
     finally:
@@ -110,6 +116,8 @@ class _Traveller(Traveller):
     journey: MachineJourney
     #: How often the driver tends the cluster until it reports nothing.
     tries = 1
+    #: True if a node is added in the end, while all others are dead.
+    alone = True
 
     def __init__(
         self,
@@ -154,7 +162,7 @@ class _Traveller(Traveller):
         self._machines.kill(dying.name)
         return dying
 
-    def more(self) -> Iterator[Step]:
+    def more(self, counts: Mapping[str, int]) -> Iterator[Step]:
         """Rebuild the nodes, rotate what the driver can rotate, and let all nodes have work."""
         can = self.driver.capabilities
         if Cap.REBUILD in can:
@@ -166,8 +174,23 @@ class _Traveller(Traveller):
                 yield f'rotate the {what.value}', Rotate(cluster=CLUSTER, what=what)
                 self._renewed(mark, before)
         self._measure_nothing()
+        self._grow_alone(counts)
         self._offered(lambda: self._machines.serve_to_the_end(LONGEST_S))
         self._deleted_from = self.site.clock.monotonic()
+
+    def _grow_alone(self, counts: Mapping[str, int]) -> None:
+        """Add a node while all others are dead: it must not begin another cluster."""
+        if not self.alone or Cap.RESIZE not in self.driver.capabilities:
+            return
+        self._machines.kill_all()
+        last = list(counts)[-1]
+        group = samples.group_of(last)
+        there = sum(node.group == group for node in self.site.nodes())
+        alone = Resize(cluster=CLUSTER, group=group, count=there + 1)
+        with contextlib.suppress(KilnError):
+            self.site.request(alone, timeout_s=_ALONE_S)
+        wrongs = self._machines.bench.wrongs()
+        self.journey.wrongs += [f'once a node was added to dead ones: {one}' for one in wrongs]
 
     def _renewed(self, mark: str, before: Mapping[str, str] | None) -> None:
         if before is not None:

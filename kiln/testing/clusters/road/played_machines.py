@@ -65,6 +65,10 @@ class PlayedMachines:
         """Let the machine of a node die."""
         self._dead |= {one for one, booted in self._booted.items() if booted.node.name == name}
 
+    def kill_all(self) -> None:
+        """Let all machines die that run now."""
+        self._dead |= self._booted.keys()
+
     def serve(self, name: str, seconds: float) -> None:
         """Let a node have work for some seconds from now."""
         self.bench.serve(name, seconds)

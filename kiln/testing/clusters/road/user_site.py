@@ -114,10 +114,10 @@ class UserSite:
         """
         return self.request(Declare(spec=declared(text)))
 
-    def request(self, request: Request) -> Operation:
+    def request(self, request: Request, *, timeout_s: float | None = None) -> Operation:
         """Plan a request, check it, apply it, and work until it has ended."""
         clusters = self.site.clusters
-        operation = clusters.apply(clusters.plan(request))
+        operation = clusters.apply(clusters.plan(request), timeout_s=timeout_s)
         self._work(operation.cluster_id)
         return self.store.operations.get(operation.id)
 
