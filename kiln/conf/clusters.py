@@ -36,6 +36,13 @@ DRIVER_OPTS = [
         help='Also disable drivers in disabled_drivers for existing clusters. These clusters '
         'cannot be changed until their driver is enabled again.',
     ),
+    cfg.BoolOpt(
+        'refuse_changed_drivers',
+        default=False,
+        help='Refuse a cluster driver whose files have changed without a new version since a '
+        'cluster was created: the cluster cannot be changed, and is not healed, until the former '
+        'files are back. False: the changed driver is used, with a warning in the log.',
+    ),
     cfg.DictOpt(
         'driver_origin',
         default={},
@@ -96,6 +103,26 @@ ENGINE_OPTS = [
         'metrics_listen',
         help='HOST:PORT at which a conductor serves its metrics to Prometheus, such as '
         '127.0.0.1:9464. It needs [compute] metrics. Unset: metrics are not served.',
+    ),
+    cfg.IntOpt(
+        'max_nodes_per_cluster',
+        default=10_000,
+        min=1,
+        help='Maximum number of nodes of one cluster. A request that would exceed it is refused. '
+        'The same on every host, like the next two.',
+    ),
+    cfg.IntOpt(
+        'max_nodes_per_owner',
+        default=50_000,
+        min=1,
+        help='Maximum number of nodes of all clusters of one owner: those whose files name the '
+        'same credentials, or none.',
+    ),
+    cfg.IntOpt(
+        'max_nodes_per_site',
+        default=200_000,
+        min=1,
+        help='Maximum number of nodes of all clusters.',
     ),
     cfg.IntOpt(
         'max_building',

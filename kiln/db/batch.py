@@ -104,6 +104,15 @@ class Batch:
         at = self._writing.database.clock.time()
         return write_desired(self._open(), self._lease.scope, generation, row, at)
 
+    def give_back_room(self, generation: int, nodes: int) -> None:
+        """Write how many nodes the cluster has or is to have, now that an operation has ended.
+
+        Nothing is written if the owner of the cluster has changed it since.
+        """
+        table = schema.cluster
+        mine = (table.c.id == self._lease.scope, table.c.generation == generation)
+        self._open().execute(sa.update(table).where(*mine).values(nodes=nodes))
+
     def operation(self, operation: Operation) -> None:
         """Write the progress of an operation.
 
@@ -151,11 +160,11 @@ class Batch:
         self._put('holding', holding.cluster_id, key, HOLDING.row(holding))
 
     def secret(self, secret: Secret) -> None:
-        """Write a secret, encrypted; it replaces a former secret of the same name.
+        """Write a secret, encrypted for this row; it replaces a former secret of the same name.
 
         :raises StoreError: the keys are missing.
         """
-        token = self._writing.keys.encrypt(secret.value)
+        token = self._writing.keys.encrypt(secret)
         row = {'cluster_id': secret.cluster_id, 'name': secret.name, 'value': token}
         self._put('secret', secret.cluster_id, secret.name, row)
 

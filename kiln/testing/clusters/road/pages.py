@@ -65,6 +65,10 @@ class _Server(http.server.ThreadingHTTPServer):
             self.changed.wait_for(lambda: client_port in self.known, _SOON_S)
         return self.known.get(client_port, (Machine(), 0))
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        serve = functools.partial(self.process_request_thread, request, client_address)
+        ServerThread(target=serve, daemon=True).start()
+
     def handle_error(self, request: object, client_address: object) -> None:
         """Write nothing: a driver can end a connection early."""
 
