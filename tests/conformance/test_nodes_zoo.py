@@ -104,6 +104,8 @@ ZOO = {
     telling.Heartless: (*STAY, 'that can go'),
     talking.Founding: (
         InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'founded'),
+    talking.Despairing: (
+        InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'added to dead ones'),
     talking.Keeping: (*COUNTS, 'the cluster alone has'),
     talking.Hasty: (*GOES, 'before its work was done'),
     talking.Clinging: (*GOES, 'after its work was done'),
@@ -196,11 +198,11 @@ class Zoo(unittest.TestCase):
 
     def test_what_an_author_does_not_tell_is_not_shown_with_the_attribute_to_set(self):
         results = [
-            *judged(reference(polling.Polling), [Truth, Waiting]),
+            *judged(reference(polling.Polling), [Truth, Waiting, InMachines]),
             *judged(reference(choosing.Quorum), [Choice]),
         ]
         reasons = [one.reason for one in results if one.outcome is BehaviourOutcome.NOT_SHOWN]
-        for attribute in ('ready_machine', 'serving_machine', 'drained_machine', 'least'):
+        for attribute in ('ready_machine', 'serving_machine', 'drained_machine', 'least', 'bench'):
             self.assertTrue(any(attribute in one for one in reasons), (attribute, reasons))
 
     def test_a_driver_that_creates_no_cluster_fails_once_for_each_subject(self):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -117,6 +118,7 @@ def _read_by_shell(text: str) -> None:
     done = subprocess.run(
         ['sh', '-n'],  # noqa: S607  # the one that the system has
         input=text, text=True, capture_output=True, check=False, timeout=_LONGEST_S,
+        env={'PATH': os.defpath},
     )  # fmt: skip
     if done.returncode:
         said = done.stderr.strip().splitlines()[:1]

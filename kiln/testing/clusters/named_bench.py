@@ -21,9 +21,8 @@ def named_bench(driver_class: type[ClusterDriver], kind: type[B]) -> type[B] | N
         return None
     found = named if isinstance(named, type) else _imported(driver_class, named)
     if not isinstance(found, type) or not issubclass(found, kind):
-        article = 'an' if kind.__name__[0] in 'AEIOU' else 'a'
         raise DriverLoadError(
-            f'Cannot use bench {named!r} of {driver_class.name!r}: it is not {article} '
+            f'Cannot use bench {named!r} of {driver_class.name!r}: it is not a subclass of '
             f'{kind.__name__}.'
         )
     return found

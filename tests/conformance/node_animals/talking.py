@@ -1,6 +1,7 @@
 """Drivers that talk to their machines, and leave the cluster in them wrong; after a model."""
 
 import dataclasses
+import sys
 
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.monitor import Metric, Monitor
@@ -12,6 +13,7 @@ from kiln.testing.clusters.named_bench import named_bench
 from tests.unit.test_layering import ROOT
 
 MODEL = find_driver(str(ROOT / 'doc' / 'examples' / 'cluster_drivers' / 'quorum_v1'))
+Agent = sys.modules[MODEL.__module__].Agent
 
 
 class Talking(MODEL):
@@ -26,12 +28,20 @@ class Founding(Talking):
     def is_ready(self, context, cluster, node):
         found = super().is_ready(context, cluster, node)
         if 'joins' in found.reason and len(context.nodes) > 1:
-            self.agent(context, cluster, node).put('/member', {'join': None})
+            Agent(context, cluster, node).put('/member', {'join': None})
         return found
 
-    def agent(self, context, cluster, node):
-        module = __import__(MODEL.__module__, fromlist=['Agent'])
-        return module.Agent(context, cluster, node)
+
+class Despairing(Talking):
+    """Founds another cluster once no member of the first one answers."""
+
+    def is_ready(self, context, cluster, node):
+        try:
+            return super().is_ready(context, cluster, node)
+        except ClusterDriverError as exc:
+            if 'No member answers' in exc.reason:
+                Agent(context, cluster, node).put('/member', {'join': None})
+            raise
 
 
 class Keeping(Talking):

@@ -69,8 +69,4 @@ class Heartless(Right):
     """Lets the oldest node go, too."""
 
     def get_scale_manager(self, context, cluster):
-        return AnyNode(context, cluster)
-
-
-class AnyNode(DefaultScaleManager):
-    pass
+        return DefaultScaleManager(context, cluster)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.fixture import ClusterFixture
@@ -17,6 +18,9 @@ _MADE: SharedResults[tuple[Journey, list[str]]] = SharedResults()
 _PLAYED: SharedResults[MachineJourney] = SharedResults()
 #: Virtual seconds that a driver waited on a journey, after which no test lets it wait for real.
 _WAITS_S = 5.0
+#: Methods in which a driver talks to its machines; the default of each talks to none of them,
+#: or by a rule that the kit knows.
+_TALKING = ('is_ready', 'drain', 'tend', 'rotate_credential', 'rotate_ca_certificate')
 
 
 class JourneyFixture(ClusterFixture):
@@ -53,8 +57,10 @@ class JourneyFixture(ClusterFixture):
     def in_machines(self, way: Way) -> MachineJourney:
         """Return the journey of a cluster whose machines the bench of the driver plays."""
         opened, bench_class = self.nodes_driver(), self.machine_bench_class()
+        if bench_class is None and _talks(type(opened)):
+            raise CannotBeShown('the driver names no bench that plays the machines it talks to')
         if bench_class is None:
-            self.not_for_this_driver('it has no bench that plays its machines')
+            self.not_for_this_driver('it talks to no machine but by its rule of readiness')
         machine = self.filled_machine(opened, **samples.secrets_of(opened))
         counts = dict(self.groups)
         key = repr((self.driver, bench_class, machine, self.other, counts, way))
@@ -93,3 +99,9 @@ class JourneyFixture(ClusterFixture):
         if journey.steps[CREATE]:
             raise CannotBeShown('the cluster of two roles was not created')
         return journey
+
+
+def _talks(driver_class: type[NodeClusterDriver]) -> bool:
+    return any(
+        getattr(driver_class, name) is not getattr(NodeClusterDriver, name) for name in _TALKING
+    )

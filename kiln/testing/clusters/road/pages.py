@@ -54,16 +54,13 @@ class _Server(http.server.ThreadingHTTPServer):
         self.known: dict[int, tuple[Machine, int]] = {}
         self.changed = threading.Condition()
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        serve = functools.partial(self.process_request_thread, request, client_address)
-        ServerThread(target=serve, daemon=True).start()
-
     def played_for(self, client_port: int) -> tuple[Machine, int]:
         """Return the machine of a connection, and its port."""
         # A connection is accepted before its client can say to whom it is.
         with self.changed:
             self.changed.wait_for(lambda: client_port in self.known, _SOON_S)
-        return self.known.get(client_port, (Machine(), 0))
+            # The next client with this port can talk to another machine.
+            return self.known.pop(client_port, (Machine(), 0))
 
     def process_request(self, request: Any, client_address: Any) -> None:
         serve = functools.partial(self.process_request_thread, request, client_address)

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.exceptions import KilnError
 
 HOOKS = tuple(
@@ -51,13 +51,9 @@ def watched(driver_class: type[NodeClusterDriver], watch: Watch) -> type[NodeClu
     changes: dict[str, Any] = {'__module__': driver_class.__module__}
     for name in (*_METHODS, *_OPTIONAL):
         method = getattr(driver_class, name)
-        if name not in _OPTIONAL or method is not _inherited(name):
+        if name not in _OPTIONAL or method is not getattr(NodeClusterDriver, name):
             changes[name] = _recorded(name, method, watch, driver_class)
     return type(driver_class.__name__, (driver_class,), changes)
-
-
-def _inherited(name: str) -> Any:
-    return getattr(NodeClusterDriver, name, getattr(ClusterDriver, name, None))
 
 
 def _recorded(
