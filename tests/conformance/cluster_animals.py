@@ -190,7 +190,7 @@ class Slow(Monitor):
 
 
 class Lenient(Right):
-    """Takes a cluster without nodes."""
+    """Takes a cluster without nodes, which nobody can want."""
 
     def validate(self, context, cluster, plan):
         return super().validate(context, cluster, plan)

@@ -27,7 +27,7 @@ class Leaf(NamedTuple):
     """A part of a document, in the order of the document."""
 
     kind: str
-    #: Empty unless the part is a text.
+    #: The text itself; empty for any other part.
     text: str = ''
 
 
