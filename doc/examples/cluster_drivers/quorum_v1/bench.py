@@ -65,8 +65,10 @@ class AgentBench(MachineBench):
         name = mine['member']
         match content:
             case {'join': None}:
-                self._founded += 1
-                self._counted = {name: mine['token']}
+                alone = {name: mine['token']}
+                # A founder is asked again until it has joined.
+                self._founded += self._counted != alone
+                self._counted = alone
             case {'join': _} if self._counted.get(name) != mine['token']:
                 return {'joined': False, 'left': True}
             case {'leave': True} if self.clock.monotonic() >= self._busy_until.get(name, 0.0):

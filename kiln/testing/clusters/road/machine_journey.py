@@ -189,8 +189,7 @@ class _Traveller(Traveller):
         alone = Resize(cluster=CLUSTER, group=group, count=there + 1)
         with contextlib.suppress(KilnError):
             self.site.request(alone, timeout_s=_ALONE_S)
-        wrongs = self._machines.bench.wrongs()
-        self.journey.wrongs += [f'once a node was added to dead ones: {one}' for one in wrongs]
+        self._find_wrongs('once a node was added to dead ones')
 
     def _renewed(self, mark: str, before: Mapping[str, str] | None) -> None:
         if before is not None:
@@ -202,19 +201,23 @@ class _Traveller(Traveller):
     def goes_on(self, title: str) -> bool:
         """Compare what kiln has with what the machines have; go on if the change succeeded."""
         reason = self.journey.steps[title]
-        if reason and _REFUSED not in reason:
-            return False
-        if title != 'delete':
+        goes_on = not reason or _REFUSED in reason
+        if goes_on and title != 'delete':
             self._compare(title)
-        elif (took_s := self.site.clock.monotonic() - self._deleted_from) > _DELETED_S:
+        elif goes_on and (took_s := self._deleted_in_s()) > _DELETED_S:
             self.journey.untimely.append(
                 f'the deletion waited {took_s:.0f} s for work that has nowhere to go'
             )
-        wrongs = self._machines.bench.wrongs()
-        self.journey.wrongs += [f'after "{title}": {one}' for one in wrongs]
-        return True
+        self._find_wrongs(f'after "{title}"')
+        return goes_on
 
     # ---- what is seen ----------------------------------------------------------------
+
+    def _find_wrongs(self, when: str) -> None:
+        self.journey.wrongs += [f'{when}: {one}' for one in self._machines.bench.wrongs()]
+
+    def _deleted_in_s(self) -> float:
+        return self.site.clock.monotonic() - self._deleted_from
 
     def _compare(self, title: str) -> None:
         """Compare kiln's nodes with the cluster's, once the driver has tended it."""
