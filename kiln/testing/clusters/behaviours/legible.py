@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from kiln.cluster_drivers.base import NodeClusterDriver
-from kiln.cluster_drivers.parameters import Parameter, ParameterType
+from kiln.cluster_drivers.parameters import ParameterType
+from kiln.cluster_drivers.templates.mappings import ParameterMapping
 from kiln.cluster_drivers.values import Bootstrap
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Cluster, Node
@@ -149,11 +150,8 @@ def contents_of(given: Bootstrap, template: str) -> Iterator[tuple[str, bytes]]:
     yield from ((file.path, file.content) for file in given.files)
 
 
-def _is_free(one: Parameter) -> bool:
+def _is_free(one: ParameterMapping) -> bool:
     """Return True for a parameter that takes any text."""
     return (
-        one.type is ParameterType.STRING
-        and not one.secret
-        and not one.choices
-        and not getattr(one, 'source', None)
+        one.type is ParameterType.STRING and not one.secret and not one.choices and not one.source
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from kiln.clusters.exceptions import Problem
 from kiln.clusters.spec import ClusterSpec, MachineSpec
@@ -20,8 +19,7 @@ class EngineRefusals(OwnEngine):
         for wrong in self._refused():
             # Beside values that are right, before and after them.
             for machine in _beside(self.spec().machine, wrong):
-                found = self._problems(machine=machine)
-                self._named(found, _places(wrong))
+                self._named(self._problems(self._with(machine)), _places(wrong))
 
     def test_all_wrong_values_are_reported_together(self) -> None:
         refused = self._refused()
@@ -29,7 +27,7 @@ class EngineRefusals(OwnEngine):
         for one in refused:
             whole = samples.merged(whole, one)
         expected = {place for one in refused for place in _places(one)}
-        self._named(self._problems(machine=whole), expected)
+        self._named(self._problems(self._with(whole)), expected)
 
     def test_a_wrong_value_of_a_group_is_reported_with_the_group(self) -> None:
         for wrong in self._refused():
@@ -48,7 +46,7 @@ class EngineRefusals(OwnEngine):
     def test_a_refusal_leaves_the_engine_alone(self) -> None:
         before = set(self.bench.resources())
         for wrong in self._refused():
-            self._problems(machine=samples.merged(self.spec().machine, wrong))
+            self._problems(self._with(samples.merged(self.spec().machine, wrong)))
         self.assertEqual(before, set(self.bench.resources()), 'A refusal has changed the engine.')
 
     def _refused(self) -> Sequence[MachineSpec]:
@@ -56,9 +54,11 @@ class EngineRefusals(OwnEngine):
             raise CannotBeShown('the bench of the driver names no values that are refused')
         return self.bench.refused
 
-    def _problems(self, spec: ClusterSpec | None = None, **machine: Any) -> Sequence[Problem]:
-        asked = spec or dataclasses.replace(self.spec(), **machine)
-        cluster = self.record(asked, 'kit-wrong')
+    def _with(self, machine: MachineSpec) -> ClusterSpec:
+        return dataclasses.replace(self.spec(), machine=machine)
+
+    def _problems(self, spec: ClusterSpec) -> Sequence[Problem]:
+        cluster = self.record(spec, 'kit-wrong')
         driver, plan = self.played.open(), samples.creation(cluster)
         return tuple(driver.validate(context=self.context(), cluster=cluster, plan=plan))
 

@@ -34,8 +34,8 @@ _ROTATIONS = {
 }
 #: Words of the refusal of a change whose nodes must stay.
 _REFUSED = 'the driver allows'
-#: How often a cluster is tended whose machines refuse and lose requests.
-_TRIES = 12
+#: How often a cluster is tended again whose machines refuse and lose requests.
+_TRIES = 11
 #: Virtual seconds in which a cluster is deleted, whatever work its nodes have.
 _DELETED_S = DRAIN_S / 2
 #: Virtual seconds in which a node among dead ones could do harm.
@@ -101,8 +101,7 @@ def travelled(
     try:
         with overheard(journey), network.playing(), site:
             traveller = _Traveller(site, journey, used, machines, secrets, network)
-            traveller.tries = _TRIES if way.troubled else 1
-            traveller.alone = not way.troubled
+            traveller.troubled = way.troubled
             watch.before, watch.after = traveller.look, traveller.take
             traveller.go(machine, other, counts)
     finally:
@@ -114,10 +113,8 @@ def travelled(
 
 class _Traveller(Traveller):
     journey: MachineJourney
-    #: How often the driver tends the cluster until it reports nothing.
-    tries = 1
-    #: True if a node is added in the end, while all others are dead.
-    alone = True
+    #: True if machines refuse requests at first, and lose answers.
+    troubled = False
 
     def __init__(
         self,
@@ -180,7 +177,7 @@ class _Traveller(Traveller):
 
     def _grow_alone(self, counts: Mapping[str, int]) -> None:
         """Add a node while all others are dead: it must not begin another cluster."""
-        if not self.alone or Cap.RESIZE not in self.driver.capabilities:
+        if self.troubled or Cap.RESIZE not in self.driver.capabilities:
             return
         self._machines.kill_all()
         last = list(counts)[-1]
@@ -222,7 +219,7 @@ class _Traveller(Traveller):
     def _compare(self, title: str) -> None:
         """Compare kiln's nodes with the cluster's, once the driver has tended it."""
         trouble = self.site.tend()
-        for _ in range(self.tries - 1):
+        for _ in range(_TRIES if self.troubled else 0):
             trouble = trouble and self.site.tend()
         if trouble is not None:
             self.journey.troubles.append(f'after "{title}": {trouble.message}')

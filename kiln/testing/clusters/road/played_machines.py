@@ -12,15 +12,9 @@ from kiln.clusters.models import Node
 from kiln.testing.clusters.machine_bench import Booted, MachineBench, Request, Response
 from kiln.testing.clusters.road.machines import SILENT, Half, Machine
 
-R = TypeVar('R')
-
-
-def _age(node: Node) -> float:
-    return node.created_at
-
-
 #: Virtual seconds after which a node without work should be gone.
 _LATE_S = 15.0
+R = TypeVar('R')
 
 
 class PlayedMachines:
@@ -91,7 +85,11 @@ class PlayedMachines:
             if machine_id is not None and new and node.address and given is not None:
                 self._booted[machine_id] = booted = Booted(node=node, given=given)
                 self._called(self.bench.boot, booted)
-                if self._troubled and not self._dead and node == max(nodes, key=_age):
+                if (
+                    self._troubled
+                    and not self._dead
+                    and node == max(nodes, key=lambda one: one.created_at)
+                ):
                     self._dead.add(machine_id)
 
     def _stop(self, machine_id: str, booted: Booted) -> None:
