@@ -8,11 +8,14 @@ import logging
 import threading
 import time
 import uuid
+from typing import ClassVar
 
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.monitor import Metric, Monitor
+from kiln.cluster_drivers.parameters import ParameterType
 from kiln.cluster_drivers.scale import DefaultScaleManager
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
+from kiln.cluster_drivers.templates.mappings import OutputMapping, ParameterMapping
 from kiln.cluster_drivers.values import Bootstrap, Cap, Readiness, StatusReport, join_token
 from kiln.cluster_drivers.verbs import Verb
 from kiln.clusters.exceptions import Problem
@@ -184,3 +187,63 @@ class Slow(Monitor):
     def pull(self):
         time.sleep(PATIENCE_S)
         return {}
+
+
+class Lenient(Right):
+    """Takes a cluster without nodes, which nobody can want."""
+
+    def validate(self, context, cluster, plan):
+        return super().validate(context, cluster, plan)
+
+
+class Placeless(Right):
+    """Says what is wrong, and not where."""
+
+    def validate(self, context, cluster, plan):
+        found = tuple(super().validate(context, cluster, plan))
+        nodes = sum(group.shape.count for group in cluster.spec.groups)
+        return found if nodes else (*found, Problem(message='a cluster has nodes'))
+
+
+class Pensive(Right):
+    """Thinks before it answers."""
+
+    def validate(self, context, cluster, plan):
+        time.sleep(30)
+        return super().validate(context, cluster, plan)
+
+
+class Unequipped(Right):
+    """Declares a monitor, and has none."""
+
+    def get_monitor(self, context, cluster):
+        return None
+
+
+class Mixing(Right):
+    """Has the outputs of the first cluster for all others, too."""
+
+    kept: ClassVar[list[object]] = []
+
+    def update_cluster_status(self, context, cluster):
+        outputs = {'nodes': [node.address for node in context.nodes]}
+        self.kept.append(StatusReport(outputs=outputs))
+        return self.kept[0]
+
+
+class Lengthy(Right):
+    """Takes its time to report."""
+
+    def update_cluster_status(self, context, cluster):
+        time.sleep(30)
+        return super().update_cluster_status(context, cluster)
+
+
+class Roomy(Right):
+    """Takes any port."""
+
+    def get_template_definition(self):
+        definition = super().get_template_definition()
+        definition.add_parameter(ParameterMapping(name='port', type=ParameterType.INTEGER))
+        definition.add_output(OutputMapping(name='port', text='{{ port }}'))
+        return definition

@@ -18,6 +18,23 @@ class Deaf(Right):
         return StatusReport(progress=Progress.COMPLETE)
 
 
+class Restarting(Right):
+    """Removes all nodes before each update."""
+
+    def update_cluster(self, context, cluster, scale_manager=None, rollback=False):
+        with self.engine.open() as content:
+            content['stacks'][self.name_of(cluster)]['nodes'] = {}
+        return self.wanted(context, cluster)
+
+
+class Vanishing(Right):
+    """Takes a stack without nodes for one that is lost."""
+
+    def progress(self, stack):
+        nodes = sum(group['count'] for group in stack['groups'].values())
+        return super().progress(stack) if nodes else Progress.FAILED
+
+
 class Countless(Right):
     """Makes one node for each group."""
 

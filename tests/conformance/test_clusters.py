@@ -4,17 +4,15 @@ import unittest
 from pathlib import Path
 
 import kiln
-from kiln.testing.clusters import ClusterDriverConformance, run_cluster_conformance
-from kiln.testing.clusters.behaviours.answers import Answers
-from kiln.testing.clusters.behaviours.choice import Choice
-from kiln.testing.clusters.behaviours.declaration import Declaration
-from kiln.testing.clusters.behaviours.each_node import EachNode
-from kiln.testing.clusters.behaviours.repeats import Repeats
-from kiln.testing.clusters.behaviours.same_answer import SameAnswer
-from kiln.testing.clusters.behaviours.truth import Truth
-from kiln.testing.clusters.behaviours.versions import Versions
-from kiln.testing.clusters.behaviours.waiting import Waiting
+from kiln.clusters.models import NodeState
+from kiln.testing.clusters import (
+    ClusterDriverConformance,
+    OwnEngineConformance,
+    run_cluster_conformance,
+)
+from kiln.testing.clusters.behaviours.life import Life
 from kiln.testing.conformance import BehaviourOutcome
+from tests.conformance.swarm_bench import SwarmBench
 from tests.unit.test_layering import ROOT
 
 NODES = str(Path(kiln.__file__).parent / 'cluster_drivers' / 'nodes_v1')
@@ -24,41 +22,69 @@ BRIEF = 'tests.conformance.cluster_animals:Brief'
 EXAMPLE = 'kiln.cluster_drivers.example_v1.driver:Driver'
 
 
+def ready(nodes):
+    return [node for node in nodes if node.state is NodeState.READY]
+
+
 class NodesConformance(ClusterDriverConformance, unittest.TestCase):
     driver = NODES
+
+    def expected_outputs(self, nodes):
+        return {'addresses': [node.address for node in ready(nodes)]}
 
 
 class ExampleConformance(ClusterDriverConformance, unittest.TestCase):
     driver = EXAMPLE
+    refused = ({'port': 0}, {'port': 65_536})
+    refused_groups = ({'control': 0, 'worker': 0},)
+
+    def staying(self, nodes):
+        return sorted(nodes, key=lambda node: node.created_at)[:1]
+
+    def expected_readings(self, nodes):
+        return {'nodes': len(nodes), 'ready': len(ready(nodes)) / len(nodes)}
+
+    def expected_outputs(self, nodes):
+        return {'pages': [f'http://{node.address}:8080/' for node in ready(nodes)]}
+
+    def expected_answers(self, nodes):
+        there = [node for node in nodes if node.address]
+        pages = {node.name: f'http://{node.address}:8080/' for node in there}
+        control = {node.name: pages[node.name] for node in there if node.group == 'control'}
+        return [('pages', {}, pages), ('pages', {'group': 'control'}, control)]
 
 
 class SwarmConformance(
-    Declaration, Answers, SameAnswer, EachNode, Choice, Waiting, Repeats, Truth, Versions,
-    unittest.TestCase,
-):  # fmt: skip
-    """As far as it needs no engines; with them it is judged in tests/functional/swarm."""
+    *(one for one in ClusterDriverConformance.__bases__ if one is not Life), unittest.TestCase
+):
+    """On engines that a bench plays; a life with real ones is in tests/functional/swarm."""
 
     driver = 'kiln.cluster_drivers.swarm_debian_v1.driver:Driver'
-    role = 'control'
-    # Nobody answers at the addresses of the kit, and its measurement waits for as long.
-    look_s = 0.05
+    bench_class = SwarmBench
     # Its keys and certificates take a busy machine a while.
     soon_s = 30.0
 
 
-class MeshConformance(Declaration, Answers, unittest.TestCase):
-    """The models that authors copy; their clusters live in the tests of the commands."""
+class MeshConformance(ClusterDriverConformance, unittest.TestCase):
+    """The models that authors copy."""
 
     driver = str(MODELS / 'mesh_v1')
+    refused = ({'port': 1023}, {'port': 65_536})
+
+    def expected_outputs(self, nodes):
+        return {'nodes': [f'{node.name}={node.address}:7946' for node in ready(nodes)]}
 
 
-class QuorumConformance(Declaration, Answers, unittest.TestCase):
+class QuorumConformance(ClusterDriverConformance, unittest.TestCase):
     driver = str(MODELS / 'quorum_v1')
-    # Nobody answers at the addresses of the kit.
-    look_s = 0.05
+    refused = ({'port': 1023}, {'port': 65_536})
+
+    def expected_outputs(self, nodes):
+        members = [f'http://{node.address}:4001/' for node in ready(nodes)]
+        return {'members': members, 'majority': len(nodes) // 2 + 1}
 
 
-class StackConformance(Declaration, Answers, unittest.TestCase):
+class StackConformance(OwnEngineConformance, unittest.TestCase):
     driver = str(MODELS / 'stack_v1')
 
 

@@ -28,7 +28,7 @@ ZOO = {
     animals.Clumsy: ['each_answer_is_of_the_kind*'],
     animals.Ruthless: ['the_removal_order*'],
     animals.Restless: ['the_replacement_order*'],
-    animals.Dizzy: ['a_rotation*'],
+    animals.Dizzy: ['a_rotation_returns*'],
     animals.Fickle: ['a_group_always*'],
     animals.Mute: ['its_verbs*'],
 }

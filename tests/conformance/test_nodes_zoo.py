@@ -9,6 +9,9 @@ from kiln.testing.clusters.behaviours.choice import Choice
 from kiln.testing.clusters.behaviours.crashes import AtCommits, AtRandom
 from kiln.testing.clusters.behaviours.disclosure import Disclosure
 from kiln.testing.clusters.behaviours.each_node import EachNode
+from kiln.testing.clusters.behaviours.in_machines import InMachines
+from kiln.testing.clusters.behaviours.incomplete import Incomplete
+from kiln.testing.clusters.behaviours.legible import Legible
 from kiln.testing.clusters.behaviours.life import Life
 from kiln.testing.clusters.behaviours.repeats import Repeats
 from kiln.testing.clusters.behaviours.same_answer import SameAnswer
@@ -20,7 +23,16 @@ from kiln.testing.clusters.behaviours.waiting import Waiting
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.conformance import BehaviourOutcome
 from kiln.testing.runner import run, selected
-from tests.conformance.node_animals import choosing, giving, lasting, polling
+from tests.conformance import cluster_animals
+from tests.conformance.node_animals import (
+    choosing,
+    giving,
+    lasting,
+    polling,
+    talking,
+    telling,
+    writing,
+)
 
 #: What an author tells the kit about the machines of the polling drivers.
 MACHINES = {
@@ -37,6 +49,10 @@ TOKEN = (EachNode, 'a_join_token_is_bound_to_its_node_and_attempt')
 NO_WAIT = (Waiting, 'bootstrap_does_not_wait')
 IN_TIME = (Waiting, 'a_poll_of_a_machine_that_is_away_ends_by_its_deadline')
 NOT_READY = (Truth, 'a_node_is_not_ready_before_its_machine_is')
+IMPOSSIBLE = (Answers, 'an_impossible_cluster_is_reported')
+CONFIG = (Legible, 'cloud_config_has_what_cloud_init_takes')
+COUNTS = (InMachines, 'the_cluster_counts_the_nodes_that_kiln_has')
+GOES = (InMachines, 'a_node_goes_once_its_work_is_done')
 STAY = (Choice, 'nodes_that_must_stay_are_kept')
 
 #: Every wrong driver, the behaviour that catches it, and words of the failure.
@@ -52,6 +68,59 @@ ZOO = {
     giving.Sharing: (*TOKEN, 'is given the token of another'),
     giving.Stale: (*TOKEN, 'is given the token of another'),
     giving.Generous: (EachNode, 'no_node_is_given_the_key_of_the_cluster', 'is given the key'),
+    writing.Broken: (Legible, 'each_file_is_well_formed', 'it is not JSON'),
+    writing.Unquoted: (Legible, 'a_text_reaches_the_files_as_it_is', 'use a filter'),
+    writing.Trusting: (
+        Legible, 'a_secret_reaches_the_files_whatever_its_characters', 'a secret'),
+    writing.Numeric: (*CONFIG, 'write_files[0]'),
+    writing.Namesake: (*CONFIG, 'the same hostname'),
+    writing.Bare: (
+        Legible, 'user_data_from_a_script_names_its_interpreter', 'No machine runs'),
+    writing.Open: (Disclosure, 'a_file_with_a_secret_is_not_for_everybody', '0644'),
+    writing.Plain: (
+        Disclosure, 'what_is_called_like_a_credential_is_a_secret', 'admin_password'),
+    cluster_animals.Lenient: (*IMPOSSIBLE, 'is not reported'),
+    cluster_animals.Placeless: (*IMPOSSIBLE, 'is a place in the cluster file'),
+    cluster_animals.Pensive: (Answers, 'validating_has_no_effect', 'Validating'),
+    cluster_animals.Mixing: (
+        Answers, 'outputs_are_about_no_other_cluster', '192.0.2.101'),
+    cluster_animals.Lengthy: (Answers, 'the_status_report_is_plain_data', 'The report'),
+    writing.Guessable: (
+        Disclosure, 'what_is_called_a_token_is_not_known_to_everybody', 'join_token'),
+    cluster_animals.Unequipped: (
+        Answers, 'measuring_never_waits_and_never_fails', 'does not override'),
+    telling.Hasty: (
+        Incomplete, 'a_node_without_a_machine_is_no_mistake', 'has none'),
+    telling.Assuming: (
+        Incomplete, 'a_cluster_without_nodes_is_no_mistake', 'IndexError'),
+    telling.Constant: (
+        Incomplete, 'a_monitor_that_asks_nobody_follows_the_nodes', 'the same value'),
+    telling.Miscounting: (
+        Incomplete, 'what_is_told_of_nodes_is_what_its_author_expects', 'the monitor'),
+    telling.Misleading: (
+        Incomplete, 'what_is_told_of_nodes_is_what_its_author_expects', 'the outputs'),
+    cluster_animals.Roomy: (
+        Answers, 'values_that_its_author_refuses_are_reported', 'parameters.port'),
+    telling.Heartless: (*STAY, 'that can go'),
+    talking.Founding: (
+        InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'founded'),
+    talking.Despairing: (
+        InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'added to dead ones'),
+    talking.Keeping: (*COUNTS, 'the cluster alone has'),
+    talking.Hasty: (*GOES, 'before its work was done'),
+    talking.Clinging: (*GOES, 'after its work was done'),
+    talking.Thorough: (*GOES, 'the deletion waited'),
+    talking.Ageing: (
+        InMachines, 'nothing_is_measured_while_no_machine_answers', 'the value that it had'),
+    talking.Tired: (InMachines, 'a_rotation_reaches_the_machines', 'the credentials of'),
+    talking.Complaining: (
+        InMachines, 'tending_a_cluster_that_is_well_reports_nothing', 'could be better'),
+    talking.Blind: (InMachines, 'every_metric_of_a_cluster_is_measured', 'members'),
+    talking.Idle: (InMachines, 'a_rotation_reaches_the_machines', 'the credentials'),
+    talking.Remembering: (
+        InMachines, 'each_call_can_be_repeated_by_another_process', 'create'),
+    talking.Brittle: (
+        InMachines, 'requests_that_fail_and_answers_that_are_lost_change_nothing', 'create'),
     giving.Roaming: (Versions, 'all_files_that_nodes_depend_on_belong_to_the_version', 'passwd'),
     choosing.Grasping: (Choice, 'only_nodes_of_the_question_are_named', 'order was asked'),
     choosing.Greedy: (Choice, 'no_more_nodes_go_than_were_asked_for', ''),
@@ -79,7 +148,7 @@ ZOO = {
     lasting.Crooked: (VerbRuns, 'each_verb_runs_and_its_answer_is_plain_data', 'machines'),
 }  # fmt: skip
 #: Drivers from which the wrong ones differ in one way each.
-CORRECT = (choosing.Quorum, polling.Polling)
+CORRECT = (choosing.Quorum, polling.Polling, writing.Writing, telling.Counting)
 SUITES = tuple(dict.fromkeys(suite for suite, *_ in ZOO.values()))
 
 
@@ -96,6 +165,16 @@ def told(animal):
     """Return what the author of a driver tells the kit."""
     if issubclass(animal, choosing.Quorum):
         return LEAST
+    if animal is telling.Miscounting:
+        return {'expected_readings': lambda self, nodes: {'nodes': len(nodes)}}
+    if animal is telling.Misleading:
+        return {'expected_outputs': lambda self, nodes: {'url': 'http://example.com/'}}
+    if animal is cluster_animals.Roomy:
+        return {'refused': [{'port': 70_000}]}
+    if animal is telling.Heartless:
+        return {'staying': lambda self, nodes: nodes[:1]}
+    if animal in (cluster_animals.Lenient, cluster_animals.Placeless):
+        return {'refused_groups': [{'worker': 0}]}
     return MACHINES if issubclass(animal, polling.Polling) else {}
 
 
@@ -111,17 +190,19 @@ class Zoo(unittest.TestCase):
         results = [
             *judged(reference(polling.Polling), [Truth], **MACHINES),
             *judged(reference(polling.ByRule), [Truth], ['*ready*', '*failed']),
+            *judged(reference(polling.ByConnection), [Truth], ['*ready*', '*failed']),
             *judged(reference(choosing.Quorum), [Choice], **LEAST),
+            *judged(reference(talking.Talking), [InMachines]),
         ]
         self.assertEqual({BehaviourOutcome.PASSED}, {one.outcome for one in results})
 
     def test_what_an_author_does_not_tell_is_not_shown_with_the_attribute_to_set(self):
         results = [
-            *judged(reference(polling.Polling), [Truth, Waiting]),
+            *judged(reference(polling.Polling), [Truth, Waiting, InMachines]),
             *judged(reference(choosing.Quorum), [Choice]),
         ]
         reasons = [one.reason for one in results if one.outcome is BehaviourOutcome.NOT_SHOWN]
-        for attribute in ('ready_machine', 'serving_machine', 'drained_machine', 'least'):
+        for attribute in ('ready_machine', 'serving_machine', 'drained_machine', 'least', 'bench'):
             self.assertTrue(any(attribute in one for one in reasons), (attribute, reasons))
 
     def test_a_driver_that_creates_no_cluster_fails_once_for_each_subject(self):

@@ -207,6 +207,8 @@ HOMES = {
         'kiln.cluster_drivers.discovery.manifest',
         'kiln.cluster_drivers.templates.quoting',
         'kiln.cluster_drivers.templates.literal_places',
+        'kiln.testing.clusters.cloud_config',
+        'kiln.testing.clusters.languages',
     ),
 }
 

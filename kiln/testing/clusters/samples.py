@@ -15,6 +15,8 @@ from kiln.cluster_drivers.values import Context, PlannedChange, PlannedGroup
 from kiln.clusters.models import Cluster, DriverPin, Node, NodeState, OperationKind
 from kiln.clusters.spec import ClusterSpec, MachineSpec, NodeGroupSpec, Place, Shape
 
+#: More than a cluster of the kit has nodes.
+_MOST = 500
 #: The group that clusters of the kit consist of.
 GROUP = 'work'
 #: The value of every secret of the kit; wherever it is found, a secret has leaked.
@@ -24,16 +26,30 @@ JOIN_KEY = b'k' * 32
 COUNTS: Mapping[str, int] = MappingProxyType({'control': 3, 'worker': 3})
 
 
-class KitSecrets:
+class Secret:
     """A secret store that returns the same secret for every name."""
 
+    def __init__(self, value: str = SECRET) -> None:
+        self._value = value
+
     def get(self, name: str) -> str:
-        return SECRET
+        # As a store of a site does, which looks for a file of that name.
+        if not isinstance(name, str):
+            raise TypeError(f'the name of a secret is a text, not {name!r}')
+        return self._value
+
+
+class ChangingSecret(Secret):
+    """The same, of which operators can change the secret."""
+
+    def change(self) -> None:
+        """Put another secret in the place of each."""
+        self._value += '-new'
 
 
 def context(*nodes: Node, join_key: bytes = JOIN_KEY, **more: Any) -> Context:
     """Return the context of a call."""
-    given = {'site': 'kit', 'secrets': KitSecrets(), **more}
+    given = {'site': 'kit', 'secrets': Secret(), **more}
     return Context(nodes=nodes, join_key=lambda: join_key, **given)
 
 
@@ -68,14 +84,17 @@ def creation(cluster: Cluster) -> PlannedChange:
     return PlannedChange(kind=OperationKind.CREATE, groups=groups)
 
 
-def nodes_of(cluster: Cluster) -> tuple[Node, ...]:
-    """Return nodes whose machines run: as many as a cluster declares, oldest first."""
+def nodes_of(cluster: Cluster, *, first: int = 1) -> tuple[Node, ...]:
+    """Return nodes whose machines run: as many as a cluster declares, oldest first.
+
+    :param first: The number of the first; no two have an address in common.
+    """
     groups = [one for one in cluster.spec.groups for _ in range(one.shape.count)]
     return tuple(
         dataclasses.replace(
             node(cluster.id, number), group=group.name, name=f'kit-{group.name}-{number}'
         )
-        for number, group in enumerate(groups, 1)
+        for number, group in enumerate(groups, first)
     )
 
 
@@ -100,9 +119,11 @@ def cluster(
 def node(cluster_id: str, number: int = 1) -> Node:
     """Return a node whose machine runs."""
     return Node(
-        id=f'n-{number}', cluster_id=cluster_id, group=GROUP, name=f'kit-work-{number}',
+        # Neither the id nor the last change tells the age.
+        id=f'n-{_MOST - number}', since=float(_MOST - number), created_at=float(number),
+        cluster_id=cluster_id, group=GROUP, name=f'kit-work-{number}',
         place=Place(flavor='small', zone='az1'), backend='noop', state=NodeState.READY,
-        compute_id=f'machine-{number}', address=f'192.0.2.{number}', created_at=float(number),
+        compute_id=f'machine-{number}', address=f'192.0.2.{number}',
     )  # fmt: skip
 
 

@@ -14,6 +14,8 @@ from types import FrameType
 from typing import Self
 from unittest import TestCase
 
+from kiln.testing.shared_results import watchers
+
 #: In place of a behaviour: what is called before or after all of them.
 _OUTSIDE = ''
 
@@ -41,6 +43,7 @@ class Reach:
 class Recorder(contextlib.AbstractContextManager['Recorder']):
     """Records the calls of a driver's functions, on any thread of this process started later.
 
+    What is called while a shared result is made is called by all that read the result.
     ``own`` returns the name of a module if it is the driver's.
     """
 
@@ -52,8 +55,14 @@ class Recorder(contextlib.AbstractContextManager['Recorder']):
         self._current = _OUTSIDE
         self._took_s: dict[str, float] = {}
         self._callers: dict[str, set[str]] = collections.defaultdict(set)
+        #: By shared result: the behaviours that read it.
+        self._readers: dict[str, set[str]] = collections.defaultdict(set)
+        #: By function: the shared results that were made when it was called.
+        self._within: dict[str, set[str]] = collections.defaultdict(set)
+        self._making: list[str] = []
 
     def __enter__(self) -> Self:
+        watchers.append(self)
         threading.setprofile(self._record)
         sys.setprofile(self._record)
         return self
@@ -61,6 +70,18 @@ class Recorder(contextlib.AbstractContextManager['Recorder']):
     def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
         threading.setprofile(None)
+        watchers.remove(self)
+
+    def reads(self, key: str) -> None:
+        self._readers[key].add(self._current)
+
+    @contextlib.contextmanager
+    def making(self, key: str) -> Iterator[None]:
+        self._making.append(key)
+        try:
+            yield
+        finally:
+            self._making.remove(key)
 
     def each(self, cases: Iterable[TestCase]) -> Iterator[TestCase]:
         """Yield behaviours; what is called until the next is called by the one before."""
@@ -77,7 +98,11 @@ class Recorder(contextlib.AbstractContextManager['Recorder']):
         # What is called before them, or by the first alone, can be kept for all others.
         first = set(list(self._took_s)[:1])
         callers = {
-            function: frozenset(took_s if _OUTSIDE in names or names == first else names)
+            function: frozenset(
+                took_s
+                if _OUTSIDE in names or names == first
+                else names.union(*(self._readers[key] for key in self._within[function]))
+            )
             for function, names in self._callers.items()
         }
         return Reach(took_s=took_s, callers=callers)
@@ -88,6 +113,7 @@ class Recorder(contextlib.AbstractContextManager['Recorder']):
             if module is not None:
                 function = frame.f_code.co_qualname.replace('<locals>.', '')
                 self._callers[f'{module}:{function}'].add(self._current)
+                self._within[f'{module}:{function}'].update(self._making)
 
 
 def name_of(case: TestCase) -> str:

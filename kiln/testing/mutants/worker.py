@@ -24,6 +24,8 @@ from kiln.testing.mutants.verdicts import Fate, Verdict
 
 #: Time limit of the removal of what a mutant has left behind.
 _CLEAN_UP_S = 120.0
+#: Signals that end a behaviour at its limit.
+_ALARMS = (signal.SIGALRM, signal.SIGPROF)
 #: Runs :func:`main`.
 PROGRAM = 'from kiln.testing.mutants.worker import main; main()'
 
@@ -103,7 +105,7 @@ def _forked(work: Callable[[], Any], folder: str, limit_s: float) -> Verdict:
 def _ended(pid: int) -> Verdict:
     """Return the verdict on a mutant that has ended its process, or was ended by its alarm."""
     end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    if end is not None and (end.si_code, end.si_status) == (os.CLD_KILLED, signal.SIGALRM):
+    if end is not None and end.si_code == os.CLD_KILLED and end.si_status in _ALARMS:
         return Verdict(fate=Fate.TIMED_OUT, reason='A behaviour did not end in time.')
     return Verdict(fate=Fate.BROKEN, reason='It ended its process.')
 

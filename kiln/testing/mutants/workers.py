@@ -47,7 +47,7 @@ def judge_all(
     """Return the verdict on each mutant, in their order.
 
     ``jobs`` are judged side by side. Without a limit, a mutant gets a few times as long as
-    the driver itself.
+    the driver itself. Those that a limit ends are judged once more at the end, each alone.
 
     :raises DriverFails: the driver as it is does not pass.
     """
@@ -86,7 +86,12 @@ def judge_all(
             order.learn(mutant, verdict, progress)
             return verdict
 
-        return list(pool.map(judged, mutants))
+        verdicts = list(pool.map(judged, mutants))
+        # On a busy machine a behaviour can be late that is right: one at a time it is not.
+        return [
+            judged(mutant) if verdict.fate is Fate.TIMED_OUT else verdict
+            for mutant, verdict in zip(mutants, verdicts, strict=True)
+        ]
 
 
 def _of_the_driver(subject: Subject, workers: queue.SimpleQueue[_Worker], task: Task) -> Verdict:

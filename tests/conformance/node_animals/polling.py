@@ -4,7 +4,7 @@ import socket
 import time
 import urllib.request
 
-from kiln.cluster_drivers.readiness import WhenHttp
+from kiln.cluster_drivers.readiness import WhenHttp, WhenTcp
 from kiln.cluster_drivers.values import DRAINED, READY, Bootstrap, Drained, Readiness
 from kiln.testing.clusters.road.machines import Machine
 from tests.conformance.cluster_animals import Right
@@ -45,6 +45,12 @@ class ByRule(Right):
     """Correct: has a rule instead of code."""
 
     ready = WhenHttp(PORT, '/ready')
+
+
+class ByConnection(Right):
+    """Correct: its rule asks for no more than a connection."""
+
+    ready = WhenTcp(PORT)
 
 
 class Sleepy(Right):

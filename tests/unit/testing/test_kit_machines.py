@@ -26,6 +26,7 @@ class Lacking(unittest.TestCase):
         self.assertEqual(
             [
                 'is silent', 'refuses connections', 'accepts and never answers',
+                'answers with errors', 'breaks its answers off',
                 'has written nothing on its console', 'answers 404 at /up',
                 'answers 503 at /up', 'refuses port 22',
             ],

@@ -57,7 +57,7 @@ class Benches(unittest.TestCase):
             engine_bench_of(self.driver('.bench:Stuck'))
 
     def test_a_class_of_another_kind_is_not_a_bench(self):
-        with self.assertRaisesRegex(DriverLoadError, 'it is not an EngineBench'):
+        with self.assertRaisesRegex(DriverLoadError, 'not a subclass of EngineBench'):
             engine_bench_of(self.driver('pathlib:Path'))
 
     def test_without_a_bench_the_driver_is_opened_as_it_is(self):

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kiln.clock import Deadline, deadline_scope
+from kiln.clock import SYSTEM_CLOCK, Deadline, deadline_scope
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.calls import call_driver
 from kiln.cluster_drivers.monitor import Gauge
@@ -30,13 +30,19 @@ from kiln.clusters.exceptions import ClusterDriverDefect, ClusterDriverError, Pr
 from kiln.clusters.models import Node
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers import validation
+from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.exceptions import KilnError
+from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.fixture import ClusterFixture
-from kiln.testing.clusters.road.machines import SILENT
+from kiln.testing.clusters.road.machines import REFUSING, SILENT
 
 _NODE = samples.node('kit-1')
+#: Real seconds between two looks at the time.
+_GLANCE_S = 0.02
+#: Where a problem can be in a cluster file.
+_PLACE = r'^(?:parameters|nodegroups|[a-z_]+)(?:\[[^][]+\])?(?:\.[a-z_]+)*$'
 
 
 class Answers(ClusterFixture):
@@ -133,11 +139,14 @@ class Answers(ClusterFixture):
 
     def test_measuring_never_waits_and_never_fails(self) -> None:
         opened = self.any_driver()
-        monitor = opened.get_monitor(**self.asked(opened))
-        if monitor is None:
+        if Cap.MONITOR not in opened.capabilities:
             return
+        monitor = opened.get_monitor(**self.asked(opened))
+        self.assertIsNotNone(monitor, 'A driver without a monitor does not override get_monitor.')
+        assert monitor is not None
         with self.soon('Reading the monitor'):
-            readings = Gauge(monitor, timeout_s=self.look_s).read()
+            gauge = Gauge(monitor, timeout_s=self.look_s, clock=_Passing(self.network.clock))
+            readings = gauge.read()
         self.assertEqual(
             [one.name for one in monitor.metrics], [one.metric.name for one in readings]
         )
@@ -155,7 +164,8 @@ class Answers(ClusterFixture):
         of = dict(self.asked(opened))
         of['plan'] = samples.creation(of['cluster'])
         before = set(threading.enumerate()), pickle.dumps(of['cluster'])
-        found = [list(opened.validate(**of)) for _ in range(2)]
+        with self.soon('Validating'):
+            found = [list(opened.validate(**of)) for _ in range(2)]
         self.assertEqual(found[0], found[1])
         self.assertEqual(before, (set(threading.enumerate()), pickle.dumps(of['cluster'])))
 
@@ -167,12 +177,61 @@ class Answers(ClusterFixture):
         self.assertTrue(all(isinstance(one, Problem) for one in found))
         self.assertIn('no_such_parameter', ' '.join(one.path for one in found))
 
+    def test_values_that_its_author_refuses_are_reported(self) -> None:
+        opened = self.nodes_driver()
+        if not self.refused:
+            self.not_for_this_driver('its author names no values that are refused')
+        for values in self.refused:
+            wrong = self.a_cluster(opened, **values)
+            plan = samples.creation(wrong)
+            found = opened.validate(context=samples.context(), cluster=wrong, plan=plan)
+            self.assertLessEqual(
+                {f'parameters.{name}' for name in values}, {one.path for one in found}
+            )
+
+    def test_an_impossible_cluster_is_reported(self) -> None:
+        opened = self.nodes_driver()
+        if type(opened).validate is NodeClusterDriver.validate:
+            return  # it refuses what the parameters do not allow
+        if not self.refused_groups:
+            raise CannotBeShown('refused_groups names no cluster that the driver refuses')
+        for counts in self.refused_groups:
+            impossible = samples.with_roles(self.a_cluster(opened), counts)
+            plan = samples.creation(impossible)
+            found = list(opened.validate(**self.of_whole(impossible), plan=plan))
+            self.assertTrue(found, f'{dict(counts)} is not reported.')
+            for one in found:
+                self.assertTrue(one.message.strip(), 'A problem has no message.')
+                self.assertRegex(
+                    one.path, _PLACE, 'The path of a problem is a place in the cluster file.'
+                )
+
     def test_the_status_report_is_plain_data(self) -> None:
         opened = self.nodes_driver()
-        report = opened.update_cluster_status(**self.asked(opened))
+        with self.soon('The report'):
+            report = opened.update_cluster_status(**self.asked(opened))
         if report is not None:
             self.assertIsInstance(report, StatusReport)
             json.dumps(dict(report.outputs or {}))
+
+    def test_outputs_are_about_no_other_cluster(self) -> None:
+        opened = self.nodes_driver()
+        cluster, told = self.a_whole(opened), []
+        for id_, first in (('kit-other', 101), (cluster.id, 1)):
+            there = dataclasses.replace(cluster, id=id_, name=id_)
+            nodes = samples.nodes_of(there, first=first)
+            with self.network.playing(REFUSING):
+                try:
+                    report = opened.update_cluster_status(**self.of_whole(there, *nodes))
+                except KilnError:
+                    return  # outputs that it has to ask for
+            told.append(json.dumps(dict(report.outputs or {}) if report else {}))
+        others = samples.nodes_of(cluster, first=101)
+        found = [
+            word for one in others for word in (one.name, one.address or one.name)
+            if word in told[1]
+        ]  # fmt: skip
+        self.assertEqual([], found, 'The outputs of a cluster name nodes of another one.')
 
     def test_each_answer_is_of_the_kind_that_the_contract_names(self) -> None:
         opened = self.any_driver()
@@ -240,3 +299,23 @@ class Answers(ClusterFixture):
             opened.compute_driver_for(cluster=of['cluster'], nodegroup=samples.group(1)),
         ):
             self.assertEqual(answer, pickle.loads(pickle.dumps(answer)))  # noqa: S301  # ours
+
+
+class _Passing:
+    """Time as it passes for a driver: what its waits would take, and what it takes in fact."""
+
+    def __init__(self, waits: VirtualClock) -> None:
+        self._waits = waits
+
+    def monotonic(self) -> float:
+        return SYSTEM_CLOCK.monotonic() + self._waits.monotonic()
+
+    def time(self) -> float:
+        return SYSTEM_CLOCK.time() + self._waits.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        SYSTEM_CLOCK.sleep(seconds)
+
+    def wait(self, condition: threading.Condition, timeout: float | None) -> bool:
+        # Waits of the driver wake nobody.
+        return condition.wait(_GLANCE_S if timeout is None else min(timeout, _GLANCE_S))

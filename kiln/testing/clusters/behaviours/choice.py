@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Cluster, Node, NodeState
 from kiln.clusters.spec import NodeGroupSpec
@@ -71,14 +71,42 @@ class Choice(ClusterFixture):
             )  # fmt: skip
 
     def test_nodes_that_must_stay_are_kept(self) -> None:
-        opened, cluster, nodes = self._all()
+        opened = self.nodes_driver()
         if not has_scale_manager(opened):
             return  # it lets every node go
-        if not self.least:
-            raise CannotBeShown('least has no number of nodes that must stay')
+        self._never_go()
+        if not self.least and self.staying(()) is None:
+            raise CannotBeShown('neither least nor staying() tells which nodes must stay')
+        for role, least in self.least.items():
+            for more in (0,) if isinstance(least, int) else (0, 1, 2):
+                count = self.groups[role] + more
+                cluster = samples.with_roles(self.a_cluster(opened), {**self.groups, role: count})
+                most = least if isinstance(least, int) else least(count)
+                self._kept(opened, cluster, role, most)
+
+    def _never_go(self) -> None:
+        """Fail if a node can go that has to stay, or if another one cannot."""
+        opened, cluster, nodes = self._all()
+        stay = self.staying(nodes)
+        if stay is None:
+            return
+        kept = {node.id for node in stay}
         for group, members in _by_group(cluster, nodes):
-            least = self.least.get(group.role, 0)
+            for some in (members, members[1:], members[:1]):
+                order = self._answer(opened, cluster, nodes, 'order', group, some)
+                self.assertEqual(
+                    {node.name for node in some if node.id not in kept},
+                    {node.name for node in order},
+                    f'Nodes of group {group.name} that can go.',
+                )
+
+    def _kept(self, opened: NodeClusterDriver, cluster: Cluster, role: str, least: int) -> None:
+        """Fail if too few ready nodes of a role would be left, whatever the others are."""
+        nodes = samples.nodes_of(cluster)
+        for group, members in _by_group(cluster, nodes):
             for states in itertools.product(_STATES, repeat=len(members)):
+                if group.role != role:
+                    break
                 changed = [
                     dataclasses.replace(node, **_STATES[state])
                     for node, state in zip(members, states, strict=True)

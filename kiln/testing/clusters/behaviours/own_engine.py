@@ -40,7 +40,7 @@ class OwnEngine(Played):
             else:
                 return
 
-    def refused(self, request: requests.Request) -> None:
+    def is_refused(self, request: requests.Request) -> None:
         """Fail unless a request is refused, at once or by the driver."""
         try:
             ended = self.played.run(self.played.ask(request))

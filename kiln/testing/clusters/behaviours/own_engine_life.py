@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 from kiln.cluster_drivers.values import Cap
 from kiln.cluster_service import requests
@@ -94,6 +95,23 @@ class WhatStands(OwnEngine):
             self.assert_stands(self.updated(changed).name)
             self.kept(before)
 
+    def test_a_cluster_that_grows_never_has_fewer_nodes(self) -> None:
+        spec = self.spec()
+        there = self.created()
+        before = self._counts()
+        least = dict(before)
+
+        def look() -> None:
+            now = self._counts()
+            least.update({name: min(count, now[name]) for name, count in least.items()})
+
+        self.played.watchers.append(look)
+        self.updated(self.grown(spec, self.largest(spec), 1))
+        self.assertEqual(dict(before), least, f'{there.name} had fewer nodes while it grew.')
+
+    def _counts(self) -> Counter[str]:
+        return Counter(one.group for one in self.now().values())
+
     def test_an_update_adds_and_drops_a_group(self) -> None:
         spec = self.spec()
         there = self.created()
@@ -109,6 +127,14 @@ class WhatStands(OwnEngine):
         self.created()
         group = self.largest(spec)
         self.assert_stands(self.updated(self.grown(spec, group, -group.shape.count)).name)
+
+    def test_an_update_can_empty_all_groups(self) -> None:
+        spec = self.spec()
+        self.created()
+        for group in spec.groups:
+            spec = self.grown(spec, group, -group.shape.count)
+        self.assert_stands(self.updated(spec).name)
+        self.done(requests.Check(cluster=spec.name))
 
     def test_an_update_moves_a_node_from_one_group_to_another(self) -> None:
         spec = self.spec()
@@ -195,7 +221,7 @@ class WhatStands(OwnEngine):
         before = self.nodes(there)
         group = self.largest(there.spec).name
         request = requests.Resize(cluster=there.name, group=group, remove=('kit-no-such-node',))
-        self.refused(request)
+        self.is_refused(request)
         self.kept(before)
 
     def test_an_upgrade_reaches_the_named_group_alone(self) -> None:
@@ -222,7 +248,7 @@ class WhatStands(OwnEngine):
             self.done(requests.Reboot(cluster=there.name, nodes=(named,)))
         self.kept(before)
         self._booted(before, {named})
-        self.refused(requests.Reboot(cluster=there.name, nodes=('kit-no-such-node',)))
+        self.is_refused(requests.Reboot(cluster=there.name, nodes=('kit-no-such-node',)))
 
     def _booted(self, before: Nodes, asked: set[str]) -> None:
         """Fail unless exactly some nodes were booted, where the engine counts that."""
@@ -241,7 +267,7 @@ class WhatStands(OwnEngine):
         with self.unless_refused(ClusterDriverError):
             self.done(requests.Rebuild(cluster=there.name, nodes=(named,)))
         self._rebuilt(before, {named})
-        self.refused(requests.Rebuild(cluster=there.name, nodes=('kit-no-such-node',)))
+        self.is_refused(requests.Rebuild(cluster=there.name, nodes=('kit-no-such-node',)))
 
     def _rebuilt(self, before: Nodes, asked: set[str]) -> None:
         self.kept({name: one for name, one in before.items() if name not in asked})
@@ -265,7 +291,7 @@ class WhatStands(OwnEngine):
         there = self.created()
         before = getattr(self.bench, name)(there)
         # The account of a site can be what is handed on.
-        self.played.secrets.value += '-new'
+        self.played.secrets.change()
         self.done(requests.Rotate(cluster=there.name, what=what))
         after = getattr(self.bench, name)(self.stored())
         self.assertNotEqual(before, after, f'The {name} is the same after a rotation.')

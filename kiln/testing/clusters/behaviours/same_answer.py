@@ -16,6 +16,7 @@ from kiln.clusters.models import Cluster, Node, NodeState
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.fingerprint import absolute, fingerprints
 from kiln.testing.clusters.fixture import ClusterFixture
+from kiln.testing.shared_results import SharedResults
 
 _PROGRAM = 'from kiln.testing.clusters.fingerprint import main; main()'
 #: Starting another process can be slow on a busy machine.
@@ -24,7 +25,7 @@ _LONGEST_S = 600
 _DIFFERENT = ('environment', 'working directory', 'host name', 'time of day')
 NOTHING, ORDER = 'nothing', 'order'
 #: Fingerprints in other processes, by what is different, for each subject.
-_FOUND: dict[str, Mapping[str, Mapping[str, str]]] = {}
+_FOUND: SharedResults[Mapping[str, Mapping[str, str]]] = SharedResults()
 
 
 class BootstrapFixture(ClusterFixture):
@@ -43,9 +44,7 @@ class BootstrapFixture(ClusterFixture):
     def elsewhere(self, clusters: Sequence[Cluster]) -> Mapping[str, Mapping[str, str]]:
         """Return the fingerprints in other processes, by what is different in each."""
         key = repr((self.driver, clusters))
-        if key not in _FOUND:
-            _FOUND[key] = self._asked_for(clusters)
-        return _FOUND[key]
+        return _FOUND.get(key, lambda: self._asked_for(clusters))
 
     def _asked_for(self, clusters: Sequence[Cluster]) -> Mapping[str, Mapping[str, str]]:
         groups = [[], *([one] for one in (*_DIFFERENT, ORDER))]

@@ -10,7 +10,7 @@ from kiln.cluster_drivers.discovery.manifest import from_class
 from kiln.cluster_drivers.records import WILDCARD
 from kiln.cluster_file.reading import read
 from kiln.cluster_file.writing import dump
-from kiln.clusters.spec import ClusterSpec, MachineSpec, Strategy
+from kiln.clusters.spec import ClusterSpec, Health, MachineSpec, Strategy
 from kiln.testing.clusters import samples
 
 #: The name of the cluster of the kit.
@@ -19,6 +19,8 @@ CLUSTER = 'kit'
 LONGEST_S = 600.0
 #: Seconds of virtual time that the drain of a node can take.
 DRAIN_S = 60.0
+#: Seconds of virtual time after which a node that does not become ready is given up.
+STARTUP_S = 120.0
 
 
 def cluster_file(
@@ -30,8 +32,11 @@ def cluster_file(
     """
     system = (from_class(driver_class).provides or ())[0].os
     named = driver_class.name if system == WILDCARD else f'{driver_class.name}:{system}'
-    strategy = Strategy(drain_timeout_s=DRAIN_S)
-    groups = tuple(dataclasses.replace(one, strategy=strategy) for one in samples.groups(counts))
+    strategy, health = Strategy(drain_timeout_s=DRAIN_S), Health(startup_timeout_s=STARTUP_S)
+    groups = tuple(
+        dataclasses.replace(one, strategy=strategy, health=health)
+        for one in samples.groups(counts)
+    )
     spec = ClusterSpec(
         name=CLUSTER, driver=named, groups=groups, machine=machine,
         create_timeout_s=LONGEST_S,

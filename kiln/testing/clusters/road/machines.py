@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Mapping
+import ssl
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from kiln.cluster_drivers.readiness import ReadyRule, WhenConsole, WhenHttp, WhenTcp
+from kiln.testing.clusters.machine_bench import Request, Response
 
 #: By port and path: the status and the body of a response.
 Pages = Mapping[tuple[int, str], tuple[int, str]]
@@ -25,6 +27,10 @@ class Line(enum.StrEnum):
     REFUSES = 'refuses'
     #: Connections are accepted, and nothing is ever sent.
     HANGS = 'hangs'
+    #: Each answer is an error, in no language of programs.
+    FALTERS = 'falters'
+    #: Each answer ends in its middle.
+    BREAKS = 'breaks'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,12 +46,23 @@ class Machine:
     #: The end of its console log; None if it cannot be read.
     console: str | None = ''
     line: Line = Line.ANSWERS
+    #: Answers every request in place of pages; None for a request closes the connection.
+    answer: Callable[[Request], Response | Half | None] | None = None
+    #: By port: the server's side of TLS; None is plain HTTP.
+    tls: Callable[[int], ssl.SSLContext | None] | None = None
 
     def accepts(self, port: int) -> bool:
         """Return True if a connection to a port is accepted."""
         if self.line is Line.ANSWERS:
             return port in self.ports or any(port == one for one, _ in self.http)
-        return self.line is Line.HANGS
+        return self.line in (Line.HANGS, Line.FALTERS, Line.BREAKS)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Half:
+    """An answer of which only the first half arrives."""
+
+    response: Response
 
 
 SILENT = Machine(line=Line.SILENT, console=None)
@@ -53,7 +70,13 @@ REFUSING = Machine(line=Line.REFUSES)
 HANGING = Machine(line=Line.HANGS)
 #: Machines that cannot be asked now; nothing follows from that.
 AWAY: Mapping[str, Machine] = MappingProxyType(
-    {'is silent': SILENT, 'refuses connections': REFUSING, 'accepts and never answers': HANGING}
+    {
+        'is silent': SILENT,
+        'refuses connections': REFUSING,
+        'accepts and never answers': HANGING,
+        'answers with errors': Machine(line=Line.FALTERS),
+        'breaks its answers off': Machine(line=Line.BREAKS),
+    }
 )
 
 

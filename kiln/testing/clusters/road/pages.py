@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import functools
 import http.server
+import socket
+import ssl
 import threading
 from typing import Any
 
-from kiln.testing.clusters.road.machines import Machine
+from kiln.testing.clusters.machine_bench import Request
+from kiln.testing.clusters.road.machines import Half, Line, Machine
+
+#: Real seconds within which a client continues what it has begun.
+_SOON_S = 5.0
+#: The first byte of a client that speaks TLS.
+_TLS = b'\x16'
 
 
 class PageServer:
@@ -23,7 +31,9 @@ class PageServer:
 
     def plays(self, client_port: int, machine: Machine, port: int) -> None:
         """Take the machine of a connection, and its port, before a request is sent."""
-        self._server.known[client_port] = machine, port
+        with self._server.changed:
+            self._server.known[client_port] = machine, port
+            self._server.changed.notify_all()
 
     def close(self) -> None:
         """Serve no more."""
@@ -42,6 +52,15 @@ class _Server(http.server.ThreadingHTTPServer):
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
         self.known: dict[int, tuple[Machine, int]] = {}
+        self.changed = threading.Condition()
+
+    def played_for(self, client_port: int) -> tuple[Machine, int]:
+        """Return the machine of a connection, and its port."""
+        # A connection is accepted before its client can say to whom it is.
+        with self.changed:
+            self.changed.wait_for(lambda: client_port in self.known, _SOON_S)
+            # The next client with this port can talk to another machine.
+            return self.known.pop(client_port, (Machine(), 0))
 
     def process_request(self, request: Any, client_address: Any) -> None:
         serve = functools.partial(self.process_request_thread, request, client_address)
@@ -53,26 +72,68 @@ class _Server(http.server.ThreadingHTTPServer):
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     server: _Server
-    timeout = 5.0
+    timeout = _SOON_S
     protocol_version = 'HTTP/1.1'
+    # A body would wait for the acknowledgement of its head.
+    disable_nagle_algorithm = True
 
     def __getattr__(self, name: str) -> object:
         if name.startswith('do_'):
             return self._answer
         raise AttributeError(name)
 
+    def setup(self) -> None:
+        self._machine, self._port = self.server.played_for(self.client_address[1])
+        if self._machine.tls is not None and (tls := self._machine.tls(self._port)) is not None:
+            self.request = tls.wrap_socket(self.request, server_side=True)
+        super().setup()
+
+    def finish(self) -> None:
+        super().finish()
+        if isinstance(self.request, ssl.SSLSocket):
+            # The server closes the plain one, which has no connection any longer.
+            self.request.close()
+
+    def handle(self) -> None:
+        # One that speaks TLS would wait for an answer that it understands.
+        speaks = self._machine.tls is not None or self.request.recv(1, socket.MSG_PEEK) != _TLS
+        if speaks:
+            super().handle()
+
     def _answer(self) -> None:
-        machine, port = self.server.known.get(self.client_address[1], (Machine(), 0))
-        self.rfile.read(int(self.headers.get('Content-Length') or 0))
-        path = self.path.partition('?')[0]
-        status, text = machine.http.get((port, path)) or machine.http.get(
-            (port, self.path), (404, '')
-        )
+        body = self.rfile.read(int(self.headers.get('Content-Length') or 0))
+        if self._machine.line is Line.FALTERS:
+            self._respond(500, '<p>Something went wrong')
+            return
+        if self._machine.line is Line.BREAKS:
+            self._respond(500, '{"message": "Something went', half=True)
+            return
+        if self._machine.answer is None:
+            self._respond(*self._page())
+            return
+        request = Request(
+            port=self._port, method=self.command, path=self.path, headers=dict(self.headers),
+            body=body,
+        )  # fmt: skip
+        response = self._machine.answer(request)
+        if response is None:
+            self.close_connection = True
+            return
+        half = isinstance(response, Half)
+        whole = response.response if isinstance(response, Half) else response
+        self._respond(whole.status, whole.body, half=half)
+
+    def _page(self) -> tuple[int, str]:
+        pages, path = self._machine.http, self.path.partition('?')[0]
+        return pages.get((self._port, path)) or pages.get((self._port, self.path), (404, ''))
+
+    def _respond(self, status: int, text: str, *, half: bool = False) -> None:
         body = text.encode()
         self.send_response(status)
         self.send_header('Content-Length', str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(body[: len(body) // 2] if half else body)
+        self.close_connection = self.close_connection or half
 
     def log_message(self, *arguments: object) -> None:
         """Write nothing."""

@@ -8,6 +8,7 @@ import unittest.mock
 
 import kiln
 from kiln.clusters.exceptions import ClusterDriverUnusable, InvalidClusterDriver
+from kiln.testing.clusters import ClusterDriverConformance, OwnEngineConformance
 from kiln.testing.clusters.subjects import find_driver
 from kiln.testing.mutants.cluster_subject import ClusterSubject
 from kiln.testing.mutants.verdicts import Fate
@@ -144,6 +145,22 @@ class InPython(unittest.TestCase):
         subject = ClusterSubject.find(str(MODELS / 'stack_v1'))
         # If the kit showed nothing of the driver, this would be refused.
         self.assertEqual([], judge_all(subject, []))
+
+    def test_each_kind_of_driver_is_judged_by_its_kit(self):
+        for name, kit in (
+            ('stack_v1', OwnEngineConformance),
+            ('quorum_v1', ClusterDriverConformance),
+        ):
+            judges = ClusterSubject.find(str(MODELS / name)).judges()
+            self.assertEqual(
+                [one.__name__ for one in kit.__bases__], [one.__name__ for one in judges]
+            )
+
+    def test_the_bench_of_a_driver_is_not_changed(self):
+        for name in ('stack_v1', 'quorum_v1'):
+            modules = ClusterSubject.find(str(MODELS / name)).modules()
+            self.assertIn(f'{name}.driver', modules)
+            self.assertNotIn(f'{name}.bench', modules)
 
     def test_a_driver_without_a_folder_of_its_own_is_refused(self):
         with self.assertRaisesRegex(ClusterDriverUnusable, 'no folder with a driver.py'):

@@ -5,6 +5,7 @@ import types
 import unittest
 
 from kiln.testing.mutants.reach import Reach, Recorder
+from kiln.testing.shared_results import SharedResults
 
 
 def used():
@@ -53,6 +54,19 @@ class ReachTest(unittest.TestCase):
 
     def callers(self, function, *behaviours, **more):
         return tuple(self.recorded(*behaviours, **more).of(f'{__name__}:{function}'))
+
+    def test_what_made_a_shared_result_is_judged_by_all_that_read_it(self):
+        kept = SharedResults()
+
+        def makes():
+            kept.get('key', used)
+
+        def reads():
+            kept.get('key', nothing)
+
+        shown = (nothing, makes, nothing, reads, used_elsewhere)
+        self.assertEqual(('Shown.test_1', 'Shown.test_3'), self.callers('used', *shown))
+        self.assertEqual(('Shown.test_4',), self.callers('used_elsewhere', *shown))
 
     def test_a_function_is_judged_by_those_that_call_it(self):
         shown = (nothing, used, used_elsewhere, used)

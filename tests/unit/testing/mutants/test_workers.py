@@ -101,6 +101,18 @@ class Workers(unittest.TestCase):
             (Fate.TIMED_OUT, 'A behaviour did not end in time.'), (verdict.fate, verdict.reason)
         )
 
+    def test_one_that_a_limit_ends_is_judged_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            first = f'pathlib.Path({folder!r}, "seen")'
+            late = deleting(
+                f'import pathlib; seen = {first}.exists(); {first}.touch()\n'
+                f'        while not seen: pass\n'
+                f'        raise ValueError("it is full")'
+            )
+            with unittest.mock.patch.multiple(workers, _LEAST_S=2.0, _TIMES=0):
+                (verdict,) = judge_all(SUBJECT, [late], limit_s=3600.0)
+        self.assertIs(Fate.CAUGHT, verdict.fate)
+
     def test_a_driver_that_fails_itself_is_refused(self):
         wrong = dataclasses.replace(SUBJECT, suites=('tests.unit.testing.mutants.nothing:Here',))
         with self.assertRaisesRegex(DriverFails, 'the driver itself fails the kit: .*nothing'):

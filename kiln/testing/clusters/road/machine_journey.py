@@ -1,0 +1,258 @@
+"""Journey of a cluster whose machines a bench plays: the driver polls them as in real life."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.values import Cap
+from kiln.cluster_service.requests import Rebuild, Resize, Rotate, Rotated
+from kiln.clusters.models import Node
+from kiln.clusters.spec import MachineSpec
+from kiln.compute_drivers.authoring.bench import CannotBeShown
+from kiln.exceptions import KilnError
+from kiln.testing.clock import VirtualClock
+from kiln.testing.clusters import samples
+from kiln.testing.clusters.machine_bench import MachineBench
+from kiln.testing.clusters.road.file import CLUSTER, DRAIN_S, LONGEST_S
+from kiln.testing.clusters.road.journey import Journey, Step, Traveller, overheard
+from kiln.testing.clusters.road.network import Network
+from kiln.testing.clusters.road.played_machines import PlayedMachines
+from kiln.testing.clusters.road.user_site import UserSite
+from kiln.testing.clusters.road.watching import Watch, watched
+from kiln.testing.clusters.samples import ChangingSecret
+
+#: Virtual seconds of the work of a node that is to go; less than a drain can take.
+WORK_S = 20.0
+_ROTATIONS = {
+    Cap.ROTATE_CREDENTIAL: (Rotated.CREDENTIAL, 'credentials'),
+    Cap.ROTATE_CA_CERTIFICATE: (Rotated.CA_CERTIFICATE, 'certificate'),
+}
+#: Words of the refusal of a change whose nodes must stay.
+_REFUSED = 'the driver allows'
+#: How often a cluster is tended again whose machines refuse and lose requests.
+_TRIES = 11
+#: Virtual seconds in which a cluster is deleted, whatever work its nodes have.
+_DELETED_S = DRAIN_S / 2
+#: Virtual seconds in which a node among dead ones could do harm.
+_ALONE_S = 60.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Way:
+    """How a journey is made."""
+
+    #: Each call is made on a driver that was just opened.
+    fresh: bool = False
+    #: Each call is made twice; the first answer is lost.
+    twice: bool = False
+    #: Machines refuse requests at first, and lose answers; one never comes up.
+    troubled: bool = False
+
+
+@dataclasses.dataclass(kw_only=True)
+class MachineJourney(Journey):
+    """What has happened; each list has sentences for people, and is empty if all is well."""
+
+    #: Differences between the nodes that kiln has and those that the cluster counts.
+    differences: list[str] = dataclasses.field(default_factory=list)
+    #: What the bench says is wrong.
+    wrongs: list[str] = dataclasses.field(default_factory=list)
+    #: Troubles that the driver reports of a cluster that is well.
+    troubles: list[str] = dataclasses.field(default_factory=list)
+    #: Metrics without a value.
+    unknown: list[str] = dataclasses.field(default_factory=list)
+    #: What is measured although no machine answers.
+    stale: list[str] = dataclasses.field(default_factory=list)
+    #: What a rotation has not renewed.
+    kept: list[str] = dataclasses.field(default_factory=list)
+    #: Nodes that went while they had work, or long after it.
+    untimely: list[str] = dataclasses.field(default_factory=list)
+    #: What the bench does not offer.
+    not_offered: list[str] = dataclasses.field(default_factory=list)
+    #: Mistakes of the bench.
+    mistakes: list[str] = dataclasses.field(default_factory=list)
+
+
+def travelled(
+    folder: Path,
+    driver_class: type[NodeClusterDriver],
+    bench_class: type[MachineBench],
+    network: Network,
+    machine: MachineSpec,
+    other: MachineSpec,
+    counts: Mapping[str, int],
+    way: Way,
+) -> MachineJourney:
+    """Return the journey of a cluster from its file to its deletion.
+
+    :param other: What differs after an upgrade.
+    """
+    journey, clock, secrets = MachineJourney(), VirtualClock(), ChangingSecret()
+    machines = PlayedMachines(bench_class(clock), troubled=way.troubled)
+    watch = Watch(calls=journey.calls, fresh=way.fresh, twice=way.twice)
+    used = watched(driver_class, watch)
+    site = UserSite(folder, used, secrets=secrets, clock=clock, emptied=machines.empty)
+    network.played = machines.at
+    try:
+        with overheard(journey), network.playing(), site:
+            traveller = _Traveller(site, journey, used, machines, secrets, network)
+            traveller.troubled = way.troubled
+            watch.before, watch.after = traveller.look, traveller.take
+            traveller.go(machine, other, counts)
+    finally:
+        network.played = None
+    journey.untimely += machines.untimely
+    journey.mistakes += [repr(one) for one in machines.errors]
+    return journey
+
+
+class _Traveller(Traveller):
+    journey: MachineJourney
+    #: True if machines refuse requests at first, and lose answers.
+    troubled = False
+
+    def __init__(
+        self,
+        site: UserSite,
+        journey: MachineJourney,
+        driver_class: type[NodeClusterDriver],
+        machines: PlayedMachines,
+        secrets: ChangingSecret,
+        network: Network,
+    ) -> None:
+        super().__init__(site, journey, driver_class)
+        self._machines, self._secrets, self._network = machines, secrets, network
+        #: True if the monitor of the driver asks machines.
+        self._asks = False
+        self._deleted_from = 0.0
+
+    # ---- calls of the driver -------------------------------------------------------
+
+    def look(self, method: str, arguments: Mapping[str, Any]) -> None:
+        """Let machines boot and stop before a call of the driver."""
+        there = {one.id for one in self.site.machines()}
+        self._machines.look(arguments['context'].nodes, there)
+
+    def take(self, method: str, arguments: Mapping[str, Any], answer: Any) -> None:
+        """Take what a node is given."""
+        if method == 'bootstrap':
+            self._machines.give(arguments['node'], answer)
+
+    # ---- the way ---------------------------------------------------------------------
+
+    def removal(self, first: str) -> Iterator[Step]:
+        """Remove a node by its name while it serves."""
+        self._measure()
+        if Cap.RESIZE in self.driver.capabilities:
+            leaving = self.site.nodes()[-2]
+            self._offered(lambda: self._machines.serve(leaving.name, WORK_S))
+            yield 'remove a node that serves', Resize(cluster=CLUSTER, remove=(leaving.name,))
+
+    def replaced(self) -> Node:
+        """Return the oldest node, whose machine has died."""
+        dying = self.site.nodes()[0]
+        self._machines.kill(dying.name)
+        return dying
+
+    def more(self, counts: Mapping[str, int]) -> Iterator[Step]:
+        """Rebuild the nodes, rotate what the driver can rotate, and let all nodes have work."""
+        can = self.driver.capabilities
+        if Cap.REBUILD in can:
+            yield 'rebuild', Rebuild(cluster=CLUSTER)
+        self._secrets.change()
+        for cap, (what, mark) in _ROTATIONS.items():
+            if cap in can:
+                before = self._offered(getattr(self._machines.bench, mark))
+                yield f'rotate the {what.value}', Rotate(cluster=CLUSTER, what=what)
+                self._renewed(mark, before)
+        self._measure_nothing()
+        self._grow_alone(counts)
+        self._offered(lambda: self._machines.serve_to_the_end(LONGEST_S))
+        self._deleted_from = self.site.clock.monotonic()
+
+    def _grow_alone(self, counts: Mapping[str, int]) -> None:
+        """Add a node while all others are dead: it must not begin another cluster."""
+        if self.troubled or Cap.RESIZE not in self.driver.capabilities:
+            return
+        self._machines.kill_all()
+        last = list(counts)[-1]
+        group = samples.group_of(last)
+        there = sum(node.group == group for node in self.site.nodes())
+        alone = Resize(cluster=CLUSTER, group=group, count=there + 1)
+        with contextlib.suppress(KilnError):
+            self.site.request(alone, timeout_s=_ALONE_S)
+        self._find_wrongs('once a node was added to dead ones')
+
+    def _renewed(self, mark: str, before: Mapping[str, str] | None) -> None:
+        if before is not None:
+            now = getattr(self._machines.bench, mark)()
+            self.journey.kept += [
+                f'the {mark} of {name}' for name in before if now.get(name) == before[name]
+            ]
+
+    def goes_on(self, title: str) -> bool:
+        """Compare what kiln has with what the machines have; go on if the change succeeded."""
+        reason = self.journey.steps[title]
+        goes_on = not reason or _REFUSED in reason
+        if goes_on and title != 'delete':
+            self._compare(title)
+        elif goes_on and (took_s := self._deleted_in_s()) > _DELETED_S:
+            self.journey.untimely.append(
+                f'the deletion waited {took_s:.0f} s for work that has nowhere to go'
+            )
+        self._find_wrongs(f'after "{title}"')
+        return goes_on
+
+    # ---- what is seen ----------------------------------------------------------------
+
+    def _find_wrongs(self, when: str) -> None:
+        self.journey.wrongs += [f'{when}: {one}' for one in self._machines.bench.wrongs()]
+
+    def _deleted_in_s(self) -> float:
+        return self.site.clock.monotonic() - self._deleted_from
+
+    def _compare(self, title: str) -> None:
+        """Compare kiln's nodes with the cluster's, once the driver has tended it."""
+        trouble = self.site.tend()
+        for _ in range(_TRIES if self.troubled else 0):
+            trouble = trouble and self.site.tend()
+        if trouble is not None:
+            self.journey.troubles.append(f'after "{title}": {trouble.message}')
+        ours = {node.name for node in self.site.nodes()}
+        counted = self._offered(lambda: set(self._machines.bench.members()))
+        for name in () if counted is None else sorted(counted ^ ours):
+            where = 'kiln alone' if name in ours else 'the cluster alone'
+            self.journey.differences.append(f'after "{title}", {where} has {name}')
+
+    def _measure(self) -> None:
+        if Cap.MONITOR in self.driver.capabilities:
+            asked = len(self._network.asked)
+            readings = self.site.site.metrics(CLUSTER)
+            self._asks = len(self._network.asked) > asked
+            self.journey.unknown += [
+                f'{one.metric.name}: {one.reason}' for one in readings if one.value is None
+            ]
+
+    def _measure_nothing(self) -> None:
+        """Measure the cluster while no machine answers."""
+        if Cap.MONITOR not in self.driver.capabilities:
+            return
+        before = [one.value for one in self.site.site.metrics(CLUSTER)]
+        self._machines.all_away = True
+        now = [one.value for one in self.site.site.metrics(CLUSTER)]
+        self._machines.all_away = False
+        if before == now and self._asks:
+            self.journey.stale.append('every metric has the value that it had before')
+
+    def _offered(self, call: Callable[[], Any]) -> Any:
+        """Return what a method of the bench returns; None if the bench does not have it."""
+        try:
+            return call()
+        except CannotBeShown as exc:
+            self.journey.not_offered.append(str(exc))
+            return None
