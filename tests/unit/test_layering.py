@@ -16,8 +16,8 @@ PACKAGE = ROOT / 'kiln'
 #: The storeys of doc/source/contributor/architecture.rst, from the ground up.
 STOREYS = (
     (
-        'kiln.foreign', 'kiln.errors', 'kiln.exceptions', 'kiln.models', 'kiln.clock',
-        'kiln.plugins', 'kiln.telemetry',
+        'kiln.foreign', 'kiln.fairness', 'kiln.errors', 'kiln.exceptions', 'kiln.models',
+        'kiln.clock', 'kiln.plugins', 'kiln.telemetry',
     ),
     ('kiln.compute_drivers', 'kiln.wrappers', 'kiln.conf', 'kiln.compute'),
     (
@@ -36,8 +36,8 @@ CONTRACT = GROUND | {
     for name in ('arguments', 'authoring', 'base', 'calls', 'hooks', 'validation')
 }
 VALUES = {
-    'kiln.clock', 'kiln.clusters', 'kiln.exceptions', 'kiln.foreign', 'kiln.models',
-    'kiln.plugins',
+    'kiln.clock', 'kiln.clusters', 'kiln.exceptions', 'kiln.fairness', 'kiln.foreign',
+    'kiln.models', 'kiln.plugins',
 }  # fmt: skip
 #: The folders of cluster drivers in tree; nothing but a driver may import its own.
 CLUSTER_DRIVERS = sorted(
@@ -55,6 +55,7 @@ MAY_IMPORT = {
     },
     # ---- ground
     'kiln.foreign': set(),
+    'kiln.fairness': set(),
     'kiln.errors': {'kiln.foreign.text'},
     'kiln.exceptions': {'kiln.errors', 'kiln.foreign.text'},
     'kiln.clock': set(),
@@ -73,7 +74,8 @@ MAY_IMPORT = {
     },
     'kiln.wrappers.circuit': CONTRACT | {'kiln.wrappers.base'},
     'kiln.wrappers.watcher': CONTRACT | {'kiln.wrappers.operations'},
-    'kiln.wrappers.executor': CONTRACT | {'kiln.wrappers.base', 'kiln.wrappers.operations'},
+    'kiln.wrappers.executor': CONTRACT
+    | {'kiln.fairness.turns', 'kiln.wrappers.base', 'kiln.wrappers.operations'},
     'kiln.conf': {'kiln.exceptions'},
     'kiln.conf.opts': {
         'kiln.conf', 'kiln.compute_drivers.appliance.conf', 'kiln.compute_drivers.docker.conf',

@@ -16,6 +16,7 @@ from kiln.clusters.models import Cause, Operation, OperationState
 from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.nodes.cluster_state import ClusterState
 from kiln.engine.nodes.hook_gate import HookGate
+from kiln.fairness.turns import on_behalf_of
 
 LOG = logging.getLogger(__name__)
 
@@ -75,7 +76,8 @@ class Worker(abc.ABC):
             # A process that was stopped after the commit can resume when another has the lease.
             if self._parts.clock.monotonic() >= self.held.sure_until:
                 self.held.renew()
-            launch()
+            with on_behalf_of(self._tx.cluster.id):
+                launch()
         if tx.ended or tx.goal is not None:
             tx.load(tx.cluster, None)
             if not tx.removed:

@@ -132,7 +132,7 @@ class Leaving(Site):
         cluster = self.created(group(1))
         operation = self.leave_unsettled(cluster)
         self.until(lambda: self.store.leases.get(cluster.id).expires_at > self.clock.time())
-        with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
+        with self.assertLogs('kiln.engine', 'WARNING') as logs:
             take_over(self.store, cluster.id, 'another', 60)
             self.until(lambda: logs.output)
         self.assertIs(OperationState.QUEUED, self.store.operations.get(operation.id).state)
@@ -239,7 +239,7 @@ class Shunned(Site):
             self.create(group(1), name=f'web-{number}')
         here = dataclasses.replace(PIN, name='here')
         last, operation = self.create(group(1), pin=here)
-        with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:
+        with self.assertLogs('kiln.engine', 'ERROR') as logs:
             self.conductor = Conductor(self.parts)
             self.addCleanup(self.conductor.close)
             self.conductor.start()
@@ -250,7 +250,7 @@ class Shunned(Site):
     def test_a_cluster_that_cannot_start_here_does_not_affect_others(self):
         self.conductor.close()
         whole, self.parts = self.parts, dataclasses.replace(self.parts, drivers=Missing(None))
-        with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:
+        with self.assertLogs('kiln.engine', 'ERROR') as logs:
             self.conductor = Conductor(self.parts)
             self.addCleanup(self.conductor.close)
             self.conductor.start()

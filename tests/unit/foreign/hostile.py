@@ -152,6 +152,8 @@ BEHAVIOURS = ENDLESS | {
 class HostileServer(contextlib.AbstractContextManager):
     """Answers each connection in one way, until it is closed."""
 
+    longest_s = LONGEST_S
+
     def __init__(self, behave, tls=None):
         self.behave, self.tls = behave, tls
         self.over, self.sent = threading.Event(), 0
@@ -161,7 +163,7 @@ class HostileServer(contextlib.AbstractContextManager):
 
     def __enter__(self):
         # A client without a deadline of its own must fail its test, not stop it.
-        self._timer = threading.Timer(LONGEST_S, self.over.set)
+        self._timer = threading.Timer(self.longest_s, self.over.set)
         self._timer.start()
         self._threads[0].start()
         return self
