@@ -151,11 +151,11 @@ class Batch:
         self._put('holding', holding.cluster_id, key, HOLDING.row(holding))
 
     def secret(self, secret: Secret) -> None:
-        """Write a secret, encrypted; it replaces a former secret of the same name.
+        """Write a secret, encrypted for this row; it replaces a former secret of the same name.
 
         :raises StoreError: the keys are missing.
         """
-        token = self._writing.keys.encrypt(secret.value)
+        token = self._writing.keys.encrypt(secret)
         row = {'cluster_id': secret.cluster_id, 'name': secret.name, 'value': token}
         self._put('secret', secret.cluster_id, secret.name, row)
 

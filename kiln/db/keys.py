@@ -1,8 +1,11 @@
-"""Key file for the secrets in the store; the only module that uses cryptography.
+"""Key file for the secrets in the store.
 
 Each line has a word and a key. The ``current`` key encrypts new secrets. A ``next``
 key only decrypts, until all hosts have it. ``former`` keys still decrypt, because a
 process that has not reloaded the file can have encrypted with the last of them.
+
+The line ``tokens bound`` is in files that no former version of kiln has encrypted with:
+secrets that are bound to no cluster and name are refused. A rotation adds it.
 """
 
 from __future__ import annotations
@@ -12,32 +15,15 @@ import os
 import threading
 from pathlib import Path
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-
 from kiln.clusters.exceptions import StoreError
+from kiln.clusters.models import Secret
 from kiln.db.tables.files import drafted
+from kiln.db.tokens import Cipher, Ring, UnreadableToken, check_key, new_key
 from kiln.plugins.foreign_files import unsafe_because
+from kiln.plugins.service_credentials import is_credential
 
 _HEADER = '# Keys of the secrets in the store of kiln. Keep them as safe as the secrets.\n'
-
-
-@dataclasses.dataclass(frozen=True, slots=True, repr=False)
-class _Ring:
-    """The content of a key file."""
-
-    current: str
-    upcoming: str | None = None
-    former: tuple[str, ...] = ()
-
-    def cipher(self) -> MultiFernet:
-        keys = (self.current, self.upcoming, *self.former)
-        return MultiFernet([Fernet(key) for key in keys if key])
-
-    def render(self) -> str:
-        lines = [f'current {self.current}\n']
-        lines += [f'next {self.upcoming}\n'] if self.upcoming else []
-        lines += [f'former {key}\n' for key in self.former]
-        return _HEADER + ''.join(lines)
+_BOUND = 'tokens bound'
 
 
 class KeyFile:
@@ -49,24 +35,30 @@ class KeyFile:
         self._make = make
         self._lock = threading.Lock()
         self._seen: tuple[int, ...] = ()
-        self._cipher: MultiFernet | None = None
+        self._cipher: Cipher | None = None
 
-    def encrypt(self, value: str) -> str:
-        """Return the encrypted value.
-
-        :raises StoreError: the keys are missing.
-        """
-        return self._current_cipher().encrypt(value.encode()).decode()
-
-    def decrypt(self, token: str) -> str | None:
-        """Return the decrypted value, or None if none of the keys fits.
+    def encrypt(self, secret: Secret) -> str:
+        """Return the encrypted value, bound to the cluster and name of the secret.
 
         :raises StoreError: the keys are missing.
         """
+        return self._current_cipher().encrypt(secret.cluster_id, secret.name, secret.value)
+
+    def decrypt(self, cluster_id: str, name: str, token: str) -> Secret:
+        """Return the secret of a cluster and name.
+
+        :raises StoreError: the keys are missing, none of them fits, or the token was
+            written for another secret.
+        """
+        cipher = self._current_cipher()
         try:
-            return self._current_cipher().decrypt(token.encode()).decode()
-        except InvalidToken:
-            return None
+            value = cipher.decrypt(cluster_id, name, token)
+        except UnreadableToken as exc:
+            raise StoreError(
+                f'Cannot read secret {name!r} of cluster {cluster_id} with the keys in '
+                f'{self.path}: {exc}.'
+            ) from None
+        return Secret(cluster_id=cluster_id, name=name, value=value)
 
     def prepare(self) -> None:
         """Add a key that only decrypts, so that it can be copied to other hosts first.
@@ -77,7 +69,7 @@ class KeyFile:
         """
         ring = self._load()
         if ring.upcoming is None:
-            self._save(dataclasses.replace(ring, upcoming=_new_key()))
+            self._save(dataclasses.replace(ring, upcoming=new_key()))
 
     def advance(self) -> None:
         """Make the prepared key, or a new one, the current key; all keys still decrypt.
@@ -85,26 +77,30 @@ class KeyFile:
         :raises StoreError: the file cannot be read or written.
         """
         if not self.path.exists():
-            self._save(_Ring(current=_new_key()), first=True)
+            self._save(Ring(current=new_key()), first=True)
             return
         ring = self._load()
-        self._save(_Ring(current=ring.upcoming or _new_key(), former=(ring.current, *ring.former)))
+        former = (ring.current, *ring.former)
+        current = ring.upcoming or new_key()
+        self._save(dataclasses.replace(ring, current=current, upcoming=None, former=former))
 
     def forget(self) -> None:
-        """Drop all former keys except the last.
+        """Drop all former keys except the last, and refuse tokens that are bound to no row.
+
+        Call it after all secrets were encrypted again.
 
         :raises StoreError: the file cannot be read or written.
         """
         ring = self._load()
-        self._save(dataclasses.replace(ring, former=ring.former[:1]))
+        self._save(dataclasses.replace(ring, former=ring.former[:1], bound=True))
 
-    def _current_cipher(self) -> MultiFernet:
+    def _current_cipher(self) -> Cipher:
         with self._lock:
             if self._make and not self.path.exists():
-                self._save(_Ring(current=_new_key()), first=True)
+                self._save(Ring(current=new_key()), first=True)
             seen = self._signature()
             if self._cipher is None or seen != self._seen:
-                self._cipher, self._seen = self._load().cipher(), seen
+                self._cipher, self._seen = Cipher(self._load()), seen
             return self._cipher
 
     def _signature(self) -> tuple[int, ...]:
@@ -115,7 +111,7 @@ class KeyFile:
             return ()
         return found.st_ino, found.st_mtime_ns, found.st_size
 
-    def _load(self) -> _Ring:
+    def _load(self) -> Ring:
         try:
             with self.path.open(encoding='ascii') as file:
                 if os.fstat(file.fileno()).st_mode & 0o007:
@@ -136,13 +132,13 @@ class KeyFile:
             raise StoreError(f'Cannot read the keys in {self.path}: {why}.') from exc
         return self._parse(lines)
 
-    def _parse(self, lines: list[str]) -> _Ring:
+    def _parse(self, lines: list[str]) -> Ring:
         words: dict[str, list[str]] = {'current': [], 'next': [], 'former': []}
         try:
             for line in lines:
-                if line and not line.startswith('#'):
+                if line and line != _BOUND and not line.startswith('#'):
                     word, key = line.split(' ')
-                    Fernet(key)
+                    check_key(key)
                     words[word].append(key)
             (current,) = words['current']
             if len(words['next']) > 1:
@@ -153,14 +149,24 @@ class KeyFile:
                 f'Cannot use the keys in {self.path}: it is not a key file. Restore it from '
                 f'the backup.'
             ) from None
-        upcoming = words['next'][0] if words['next'] else None
-        return _Ring(current=current, upcoming=upcoming, former=tuple(words['former']))
+        return Ring(
+            current=current,
+            upcoming=words['next'][0] if words['next'] else None,
+            former=tuple(words['former']),
+            bound=_BOUND in lines,
+        )
 
-    def _save(self, ring: _Ring, *, first: bool = False) -> None:
+    def _save(self, ring: Ring, *, first: bool = False) -> None:
         """Write the file atomically; with ``first`` only if it does not exist."""
+        if is_credential(self.path):
+            # Where the copy can be written, its new keys would end with the service.
+            raise StoreError(
+                f'Cannot change the keys in {self.path}: they are a copy that systemd made for '
+                f"this service. Run 'kiln db rotate-key' outside of it, and restart the service."
+            )
         try:
             with drafted(self.path, replace=not first) as draft:
-                draft.write_text(ring.render(), encoding='ascii')
+                draft.write_text(_rendered(ring), encoding='ascii')
         except OSError as exc:
             raise StoreError(
                 f'Cannot write the keys to {self.path}: {exc.strerror}. Name another file in '
@@ -168,5 +174,9 @@ class KeyFile:
             ) from exc
 
 
-def _new_key() -> str:
-    return Fernet.generate_key().decode()
+def _rendered(ring: Ring) -> str:
+    lines = [f'current {ring.current}']
+    lines += [f'next {ring.upcoming}'] if ring.upcoming else []
+    lines += [f'former {key}' for key in ring.former]
+    lines += [_BOUND] if ring.bound else []
+    return _HEADER + ''.join(f'{line}\n' for line in lines)

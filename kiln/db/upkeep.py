@@ -12,6 +12,7 @@ from kiln.db.database import Database
 from kiln.db.records.operations import newest_seqs
 from kiln.db.tables import schema
 from kiln.db.tables.rows import LEASE, read
+from kiln.db.tokens import BOUND
 
 _ENDED = [state.value for state in OperationState if state.ended]
 
@@ -29,6 +30,8 @@ class Health:
     counts: Mapping[str, int]
     #: Leases that expired without a release: their owners died.
     dangling: tuple[Lease, ...]
+    #: Secrets that a former version wrote, so that another row could use them.
+    unbound: int = 0
 
     @property
     def usable(self) -> bool:
@@ -77,7 +80,12 @@ def check(database: Database) -> Health:
         }
         question = sa.select(lease).where(over).order_by(lease.c.scope)
         dangling = read(LEASE.value, connection.execute(question))
-    return Health(where=database.name, revision=revision, counts=counts, dangling=dangling)
+        is_bound = schema.secret.c.value.startswith(BOUND, autoescape=True)
+        secrets = sa.select(sa.func.count()).select_from(schema.secret)
+        unbound = connection.scalar(secrets.where(~is_bound)) or 0
+    return Health(
+        where=database.name, revision=revision, counts=counts, dangling=dangling, unbound=unbound
+    )
 
 
 def purge(database: Database, older_than_s: float) -> Purged:

@@ -155,7 +155,7 @@ HOMES = {
     'alembic': ('kiln.db.tables.upgrade', 'kiln.db.tables.migrations'),
     'argcomplete': ('kiln.cli.completion',),
     'cliff': ('kiln.cli',),
-    'cryptography': ('kiln.db.keys', 'kiln.cluster_drivers.swarm_debian_v1.pki'),
+    'cryptography': ('kiln.db.tokens', 'kiln.cluster_drivers.swarm_debian_v1.pki'),
     'rich': ('kiln.cli',),
     'keystoneauth1': (
         'kiln.compute_drivers.nova.api',
@@ -171,6 +171,7 @@ HOMES = {
         'kiln.compute_drivers.authoring.http_adapter',
         'kiln.compute_drivers.docker.api',
         'kiln.compute_drivers.nova.api',
+        'kiln.engine.work_sources.taskflow_board',
     ),
     'urllib3': (
         'kiln.compute_drivers.authoring.connection_failures',
@@ -198,6 +199,7 @@ HOMES = {
     'sqlalchemy': ('kiln.db',),
     'stevedore': ('kiln.compute.loading',),
     'taskflow': ('kiln.engine.work_sources.taskflow_board',),
+    'kazoo': ('kiln.engine.work_sources.taskflow_board',),
     'yaml': (
         'kiln.yaml_schema.reader',
         'kiln.yaml_schema.syntax_errors',

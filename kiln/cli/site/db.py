@@ -48,7 +48,8 @@ class Upgrade(KilnCommand):
 class Check(KilnShow):
     """Show the revision of the tables, their row counts, and leases of dead owners.
 
-    The exit status is 6 if this version of kiln cannot use the database.
+    Unbound secrets were written by a former version: rotate-key binds them. The exit status
+    is 6 if this version of kiln cannot use the database.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -65,6 +66,7 @@ class Check(KilnShow):
                 'wanted_revision': health.wanted,
                 'usable': health.usable,
                 **health.counts,
+                'unbound_secrets': health.unbound,
                 'dangling_leases': [
                     f'{lease.scope} of {lease.owner}, expired at {moment(lease.expires_at)}'
                     for lease in health.dangling
@@ -102,7 +104,8 @@ class RotateKey(KilnCommand):
 
     If several hosts share the database: run it with --prepare, copy the key file to all
     hosts, rotate on one host, and copy the file again. Secrets that are still encrypted
-    with an older key than the former one can no longer be read.
+    with an older key than the former one can no longer be read. Secrets that a former
+    version of kiln wrote are bound to their cluster and name from then on.
     """
 
     arguments = (

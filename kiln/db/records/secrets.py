@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from kiln.clusters.exceptions import ClusterNotFound, StoreError
+from kiln.clusters.exceptions import ClusterNotFound
 from kiln.clusters.models import Secret
 from kiln.db.database import Database
 from kiln.db.keys import KeyFile
@@ -22,7 +22,7 @@ class Secrets:
         """Return a secret.
 
         :raises ClusterNotFound: the cluster has no secret of this name.
-        :raises StoreError: none of the keys fits.
+        :raises StoreError: none of the keys fits, or the row has the token of another secret.
         """
         question = sa.select(table.c.value).where(
             table.c.cluster_id == cluster_id, table.c.name == name
@@ -31,32 +31,24 @@ class Secrets:
             token = connection.scalar(question)
         if token is None:
             raise ClusterNotFound(f'Cannot find secret {name!r} of cluster {cluster_id}.')
-        return Secret(cluster_id=cluster_id, name=name, value=self._open(cluster_id, name, token))
+        return self.keys.decrypt(cluster_id, name, token)
 
     def rotate(self) -> int:
         """Encrypt all secrets with the prepared key or a new one; return their number.
 
         If it is interrupted, all secrets stay readable, and it can be repeated.
 
-        :raises StoreError: none of the keys fits a secret; the other secrets stay
-            unchanged, and their keys stay in the file.
+        :raises StoreError: a secret cannot be read; the other secrets stay unchanged, and
+            their keys stay in the file.
         """
         with self._database.writing() as connection, self._database.alone(connection, 'rotation'):
             self.keys.advance()
             rows = connection.execute(sa.select(table).with_for_update()).all()
             again = [
-                {**row._mapping, 'value': self.keys.encrypt(self._open(*row))} for row in rows
+                {**row._mapping, 'value': self.keys.encrypt(self.keys.decrypt(*row))}
+                for row in rows
             ]
             if again:
                 connection.execute(self._database.upsert(table), again)
         self.keys.forget()
         return len(rows)
-
-    def _open(self, cluster_id: str, name: str, token: str) -> str:
-        value = self.keys.decrypt(token)
-        if value is None:
-            raise StoreError(
-                f'Cannot read secret {name!r} of cluster {cluster_id}: none of the keys in '
-                f'{self.keys.path} fits. Restore the key file from the backup.'
-            )
-        return value

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
 #: The newest migration; a store with another revision is refused.
-REVISION = '0003'
+REVISION = '0004'
 
 metadata = sa.MetaData()
 
@@ -193,6 +193,6 @@ secret = _table(
     'secret',
     _part_of('cluster', 'secret_of_cluster', primary_key=True),
     sa.Column('name', _NAME, primary_key=True),
-    #: Encrypted; see kiln.db.keys.
+    #: Encrypted, and bound to the row; see kiln.db.tokens.
     sa.Column('value', _TEXT, nullable=False),
 )

@@ -102,6 +102,15 @@ class StoreCase(unittest.TestCase):
         finally:
             engine.dispose()
 
+    def change(self, statement, **values):
+        """Change the database directly, as someone with access to it can."""
+        engine = sa.create_engine(self.database_url())
+        try:
+            with engine.begin() as connection:
+                connection.execute(sa.text(statement), values)
+        finally:
+            engine.dispose()
+
     def database_url(self):
         return self.url
 

@@ -15,6 +15,7 @@ from kiln.conf.db import default_url
 from kiln.db.tables.schema import REVISION
 from tests.unit.cli.shell import Shell
 from tests.unit.db import samples
+from tests.unit.db.fernet import as_before
 
 
 class Commands(Shell):
@@ -91,11 +92,24 @@ class Commands(Shell):
         before = self.sql('SELECT value FROM secret')
         self.ok('db', 'rotate-key', '--prepare')
         self.assertEqual(before, self.sql('SELECT value FROM secret'))
-        self.assertEqual(['current', 'next'], self.words())
+        self.assertEqual(['current', 'next', 'tokens'], self.words())
         self.ok('db', 'rotate-key')
         self.assertIn('1 secrets are encrypted with a new key', self.err)
         self.assertNotEqual(before, self.sql('SELECT value FROM secret'))
-        self.assertEqual(['current', 'former'], self.words())
+        self.assertEqual(['current', 'former', 'tokens'], self.words())
+        self.assertEqual(secret, store.secrets.read('c-web', 'token'))
+
+    def test_check_counts_secrets_of_a_former_version_until_the_rotation(self):
+        store = self.store()
+        store.clusters.create(samples.cluster(), samples.operation())
+        secret = Secret(cluster_id='c-web', name='token', value='hush')
+        with store.writing(store.leases.claim('c-web', 'me', 60)) as batch:
+            batch.secret(secret)
+        former = as_before(self.path.with_suffix('.keys'), 'hush')
+        self.sql(f"UPDATE secret SET value = '{former}'")
+        self.assertEqual(1, self.json('db', 'check')['unbound_secrets'])
+        self.ok('db', 'rotate-key')
+        self.assertEqual(0, self.json('db', 'check')['unbound_secrets'])
         self.assertEqual(secret, store.secrets.read('c-web', 'token'))
 
     def test_an_unusable_store_is_one_line_and_a_status(self):
