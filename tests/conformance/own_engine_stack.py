@@ -154,9 +154,14 @@ class Right(ClusterDriver):
     def name_of(self, cluster):
         return f'kiln-{cluster.id}'
 
+    def sign_in(self, context):
+        if context.credentials is None:
+            raise ClusterDriverError('The cluster file names no credentials.')
+        context.secrets.get(context.credentials)
+
     @contextlib.contextmanager
     def errors(self, context):
-        context.secrets.get(context.credentials)
+        self.sign_in(context)
         try:
             yield
         except EngineAway as exc:
@@ -203,7 +208,7 @@ class Right(ClusterDriver):
         return self.started(cluster, deleting=True)
 
     def update_cluster_status(self, context, cluster):
-        context.secrets.get(context.credentials)
+        self.sign_in(context)
         try:
             stack = self.engine.get(self.name_of(cluster))
         except EngineAway as exc:

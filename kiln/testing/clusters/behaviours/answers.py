@@ -30,6 +30,7 @@ from kiln.clusters.exceptions import ClusterDriverDefect, ClusterDriverError, Pr
 from kiln.clusters.models import Node
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers import validation
+from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.exceptions import KilnError
 from kiln.testing.clusters import samples
@@ -37,6 +38,8 @@ from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.road.machines import SILENT
 
 _NODE = samples.node('kit-1')
+#: Where a problem can be in a cluster file.
+_PLACE = r'^(?:parameters|nodegroups|[a-z_]+)(?:\[[^][]+\])?(?:\.[a-z_]+)*$'
 
 
 class Answers(ClusterFixture):
@@ -133,9 +136,11 @@ class Answers(ClusterFixture):
 
     def test_measuring_never_waits_and_never_fails(self) -> None:
         opened = self.any_driver()
-        monitor = opened.get_monitor(**self.asked(opened))
-        if monitor is None:
+        if Cap.MONITOR not in opened.capabilities:
             return
+        monitor = opened.get_monitor(**self.asked(opened))
+        self.assertIsNotNone(monitor, 'A driver without a monitor does not override get_monitor.')
+        assert monitor is not None
         with self.soon('Reading the monitor'):
             readings = Gauge(monitor, timeout_s=self.look_s).read()
         self.assertEqual(
@@ -155,7 +160,8 @@ class Answers(ClusterFixture):
         of = dict(self.asked(opened))
         of['plan'] = samples.creation(of['cluster'])
         before = set(threading.enumerate()), pickle.dumps(of['cluster'])
-        found = [list(opened.validate(**of)) for _ in range(2)]
+        with self.soon('Validating'):
+            found = [list(opened.validate(**of)) for _ in range(2)]
         self.assertEqual(found[0], found[1])
         self.assertEqual(before, (set(threading.enumerate()), pickle.dumps(of['cluster'])))
 
@@ -166,6 +172,23 @@ class Answers(ClusterFixture):
         found = list(opened.validate(context=samples.context(), cluster=wrong, plan=plan))
         self.assertTrue(all(isinstance(one, Problem) for one in found))
         self.assertIn('no_such_parameter', ' '.join(one.path for one in found))
+
+    def test_an_impossible_cluster_is_reported(self) -> None:
+        opened = self.nodes_driver()
+        if type(opened).validate is NodeClusterDriver.validate:
+            return  # it refuses what the parameters do not allow
+        if not self.refused_groups:
+            raise CannotBeShown('refused_groups names no cluster that the driver refuses')
+        for counts in self.refused_groups:
+            impossible = samples.with_roles(self.a_cluster(opened), counts)
+            plan = samples.creation(impossible)
+            found = list(opened.validate(**self.of_whole(impossible), plan=plan))
+            self.assertTrue(found, f'{dict(counts)} is not reported.')
+            for one in found:
+                self.assertTrue(one.message.strip(), 'A problem has no message.')
+                self.assertRegex(
+                    one.path, _PLACE, 'The path of a problem is a place in the cluster file.'
+                )
 
     def test_the_status_report_is_plain_data(self) -> None:
         opened = self.nodes_driver()
