@@ -10,7 +10,8 @@ code   name            when
                        extra of kiln that is not installed
 3      NOT_FOUND       no amphora, resource or file of that name
 4      CONFLICT        forbidden by its state, taken, or ambiguous
-5      NO_ROOM         the quota is used up, or the backend is full
+5      NO_ROOM         the quota is used up, the backend is full, or more nodes are
+                       requested than the site allows
 6      UNAVAILABLE     no service, no answer in time, an open circuit, a limit,
                        or the store cannot be used
 7      NOT_ALLOWED     wrong credentials, or too few rights
@@ -103,6 +104,7 @@ CODES: dict[type[BaseException], ExitCode] = {
     cluster_exc.ClusterNotEmpty: ExitCode.CONFLICT,
     cluster_exc.LeaseLost: ExitCode.CONFLICT,
     cluster_exc.StoreError: ExitCode.UNAVAILABLE,
+    cluster_exc.TooManyNodes: ExitCode.NO_ROOM,
     # Errors from the state of an object; invalid input has classes of its own.
     cluster_exc.ClusterError: ExitCode.CONFLICT,
     cluster_exc.WithProblems: ExitCode.USAGE,

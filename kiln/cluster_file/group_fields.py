@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from kiln.cluster_file.shape import (
     COUNT_ELSEWHERE,
-    MOST_NODES,
     Placements,
     ZonesKind,
     settle_shape,
     shorten_shape,
 )
-from kiln.clusters.spec import Fallback, Health, NodeGroupSpec, Strategy, VictimRule
+from kiln.clusters.spec import (
+    MOST_NODES,
+    Fallback,
+    Health,
+    NodeGroupSpec,
+    Strategy,
+    VictimRule,
+)
 from kiln.models import AmphoraType
 from kiln.yaml_schema.container_checks import Anything, Counts, ListOf
 from kiln.yaml_schema.mapping_checks import Field, Found, Record

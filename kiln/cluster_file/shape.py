@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kiln.clusters.spec import Place, ZoneRule, Zones
+from kiln.clusters.spec import MOST_NODES, Place, ZoneRule, Zones
 from kiln.yaml_schema.container_checks import Counts, ListOf
 from kiln.yaml_schema.mapping_checks import Field, Found, Record
 from kiln.yaml_schema.mistake_list import Mistakes, close_to
 from kiln.yaml_schema.nodes import Node, shown
 from kiln.yaml_schema.value_checks import WRONG, Kind, Text, Whole, Wrong
 
-#: Maximum number of nodes in a group.
-MOST_NODES = 10_000
 #: Names of a count in other tools.
 COUNT_ELSEWHERE = ('node_count', 'replicas', 'nodes', 'number', 'quantity')
 

@@ -19,8 +19,10 @@ from kiln.cluster_service.choosing import chosen, removals
 from kiln.cluster_service.drivers import SiteDrivers
 from kiln.cluster_service.proposals import Proposal, changes_spec
 from kiln.clusters.exceptions import ClusterError, ClusterNotFound, InvalidCluster, Problem
+from kiln.clusters.limits import DEFAULT_LIMITS, NodeLimits
 from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationKind
 from kiln.clusters.spec import (
+    MOST_NODES,
     ClusterSpec,
     ClusterTemplate,
     MachineSpec,
@@ -61,6 +63,7 @@ class Planning:
         contexts: DriverContexts,
         meter: Meter,
         zones: Zones = lambda backend: (),
+        limits: NodeLimits = DEFAULT_LIMITS,
     ) -> None:
         self._store = store
         self._contexts = contexts
@@ -69,6 +72,7 @@ class Planning:
         self._drivers = drivers
         self._clock = clock
         self._meter = meter
+        self._limits = limits
 
     @functools.singledispatchmethod
     def propose(self, request: requests.Request) -> Proposal:
@@ -277,6 +281,8 @@ class Planning:
         args: Mapping[str, Any] = _NOTHING,
         notices: Iterable[str] = (),
     ) -> Proposal:
+        # Planning takes as long as there are nodes.
+        self._check_size(cluster, before)
         operation = Operation(id='', cluster_id=cluster.id, kind=kind, args=args)
         # A deletion does not need the driver, which can be missing.
         if kind is OperationKind.DELETE or self._drivers.plans_nodes(cluster.pin):
@@ -294,6 +300,18 @@ class Planning:
             kind=kind, cluster=cluster, before=before, plan=plan, doomed=doomed, args=args,
             template=self._contexts.template(cluster), notices=(*notices, *holds),
         )  # fmt: skip
+
+    def _check_size(self, cluster: Cluster, before: Cluster | None) -> None:
+        """Refuse a cluster that grows beyond the limits of groups and clusters."""
+        count = cluster.spec.count
+        if before is not None and count <= before.spec.count:
+            return
+        large = [group for group in cluster.spec.groups if group.shape.count > MOST_NODES]
+        if large:
+            raise InvalidCluster(
+                problem for one in large for problem in check_count(one, one.shape.count)
+            )
+        self._limits.check_cluster(cluster.name, count)
 
     def _planned(
         self,

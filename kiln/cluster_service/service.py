@@ -13,6 +13,7 @@ from kiln.cluster_service.preflight import Preflight
 from kiln.cluster_service.proposals import Proposal
 from kiln.cluster_service.requests import Request
 from kiln.cluster_service.views import ClusterView
+from kiln.clusters.limits import DEFAULT_LIMITS, NodeLimits
 from kiln.clusters.models import (
     Cluster,
     Condition,
@@ -23,6 +24,7 @@ from kiln.clusters.models import (
     OperationKind,
     Tombstone,
 )
+from kiln.db.records.room import Room
 from kiln.db.store import Store
 from kiln.engine.plan.conditions import conditions
 
@@ -45,6 +47,7 @@ class Clusters:
         clock: Clock,
         offer: Callable[[str], None] = lambda cluster_id: None,
         operation_timeout_s: float = 3600.0,
+        limits: NodeLimits = DEFAULT_LIMITS,
     ) -> None:
         """Take the parts.
 
@@ -58,6 +61,7 @@ class Clusters:
         self._clock = clock
         self._offer = offer
         self._operation_timeout_s = operation_timeout_s
+        self._limits = limits
 
     # ---- changes -------------------------------------------------------------------
 
@@ -68,6 +72,7 @@ class Clusters:
         flavors, images and zones of new nodes.
 
         :raises InvalidCluster: it is not valid, with a problem for each mistake.
+        :raises TooManyNodes: the cluster, its owner or the site would have too many nodes.
         :raises ClusterNotFound: a cluster, group, node or template does not exist.
         :raises DriverSelectionError: no cluster driver can be chosen, or the cluster's is gone.
         :raises AmphoraComputeError: a backend cannot be queried now.
@@ -75,6 +80,8 @@ class Clusters:
         proposal = self._planning.propose(request)
         # A cluster can be deleted whatever has become of its driver.
         if proposal.kind is not OperationKind.DELETE:
+            operation = self._operation(proposal, None, rollback=False)
+            self._store.clusters.check_room(proposal.cluster, operation, self._limits)
             self._preflight.check(proposal)
         return proposal
 
@@ -89,11 +96,12 @@ class Clusters:
         :raises ClusterChanged: the cluster was changed since the proposal was made.
         :raises ClusterBusy: another operation is under way.
         :raises ClusterExists: a cluster with the name exists by now.
+        :raises TooManyNodes: others have taken the room for its nodes since.
         """
         operation = self._operation(proposal, timeout_s, rollback=rollback)
         cluster, before = proposal.cluster, proposal.before
         if before is None:
-            self._store.clusters.create(cluster, operation)
+            self._store.clusters.create(cluster, operation, limits=self._limits)
         elif proposal.changes_spec:
             moved = cluster.pin != before.pin
             self._store.clusters.change(
@@ -104,14 +112,19 @@ class Clusters:
                 doomed=proposal.doomed,
                 pin=cluster.pin if moved else None,
                 decision=cluster.decision if moved else None,
+                limits=self._limits,
             )
             operation = dataclasses.replace(operation, generation=cluster.generation)
         else:
             # A deletion must always be possible.
             supersede = proposal.kind is OperationKind.DELETE
-            self._store.operations.submit(operation, supersede=supersede)
+            room = None if supersede else self._room(cluster, operation)
+            self._store.operations.submit(operation, supersede=supersede, room=room)
         self._offer(cluster.id)
         return operation
+
+    def _room(self, cluster: Cluster, operation: Operation) -> Room:
+        return Room.for_operation(self._limits, cluster, operation)
 
     def _operation(
         self, proposal: Proposal, timeout_s: float | None, *, rollback: bool
@@ -147,12 +160,14 @@ class Clusters:
         :raises ClusterChanged: it ended in another way, so it cannot be retried.
         :raises ClusterBusy: it is under way.
         :raises ClusterNotFound: the cluster does not exist.
+        :raises TooManyNodes: others have taken the room for its nodes.
         """
         there = self._store.clusters.get(cluster)
         (newest,) = self._store.operations.of(there.id, limit=1)
         allowed_s = self._allowed_s(there, newest.kind, timeout_s)
         deadline_at = self._clock.time() + allowed_s
-        operation = self._store.operations.reopen(newest.id, deadline_at=deadline_at)
+        room = self._room(there, newest)
+        operation = self._store.operations.reopen(newest.id, deadline_at=deadline_at, room=room)
         message = f'{operation.kind.value} is retried'
         self._store.events.add(
             Event(cluster_id=there.id, kind='operation-retried', message=message,

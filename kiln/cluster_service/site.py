@@ -20,6 +20,7 @@ from kiln.cluster_service.preflight import Preflight
 from kiln.cluster_service.service import Clusters
 from kiln.cluster_service.verbs import run_verb
 from kiln.clusters.exceptions import ClusterDriverMismatch, MissingCapability
+from kiln.clusters.limits import DEFAULT_LIMITS, NodeLimits
 from kiln.clusters.models import Cluster
 from kiln.compute.facade import Compute
 from kiln.db.store import Store
@@ -54,6 +55,7 @@ class Site:
         secrets: Secrets | None = None,
         credentials: str | None = None,
         export_readings: ExportReadings | None = None,
+        limits: NodeLimits = DEFAULT_LIMITS,
     ) -> None:
         """Take the parts; store, backends and work source are closed with the site.
 
@@ -85,11 +87,13 @@ class Site:
                 contexts=contexts,
                 meter=self._meter,
                 zones=functools.partial(backends.zones, wait=True),
+                limits=limits,
             ),
             preflight,
             clock=clock,
             offer=self._work_source.offer,
             operation_timeout_s=operation_timeout_s,
+            limits=limits,
         )
 
     def check_hooks(self) -> None:
@@ -242,4 +246,10 @@ def open_site(
         secrets=secrets,
         credentials=credentials,
         export_readings=export_readings,
+        limits=NodeLimits(
+            max_nodes_per_cluster=options.max_nodes_per_cluster,
+            max_nodes_per_owner=options.max_nodes_per_owner,
+            max_nodes_per_site=options.max_nodes_per_site,
+            site_owner=credentials,
+        ),
     )  # fmt: skip

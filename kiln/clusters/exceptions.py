@@ -70,6 +70,18 @@ class ClusterExists(ClusterError):
     remedy = 'Choose another name, or update the existing cluster.'
 
 
+class TooManyNodes(ClusterError):
+    """A cluster, its owner or the site would have more nodes than allowed; nothing was done."""
+
+    code = 'too_many_nodes'
+    remedy = 'Write a lower count, delete nodes of other clusters, or raise the option.'
+
+    def __init__(self, message: str, *, option: str = '', count: int = 0, most: int = 0) -> None:
+        super().__init__(message)
+        #: The option of [clusters], the number of nodes there would be, and the most allowed.
+        self.option, self.count, self.most = option, count, most
+
+
 class ClusterBusy(ClusterError):
     """Another operation is under way, and this one cannot join it."""
 

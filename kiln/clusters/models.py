@@ -233,6 +233,11 @@ class Operation:
         return bool(self.args.get('force'))
 
     @property
+    def rolls_back(self) -> bool:
+        """True if it returns the cluster to its former state when it fails."""
+        return bool(self.args.get('rollback'))
+
+    @property
     def retried_at(self) -> float:
         """When it was retried after it had failed; what failed before that is tried again."""
         return float(self.args.get('retried_at', -math.inf))

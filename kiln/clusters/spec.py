@@ -15,6 +15,8 @@ from typing import Any
 
 from kiln.models import AmphoraType
 
+#: The most nodes of a group: what plans it is to remain quick.
+MOST_NODES = 10_000
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 
@@ -179,6 +181,11 @@ class ClusterSpec:
     create_timeout_s: float = 3600.0
     #: The name of the secret with the credentials of its owner, for its driver.
     credentials: str | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of nodes of all groups."""
+        return sum(group.shape.count for group in self.groups)
 
     def group(self, name: str) -> NodeGroupSpec | None:
         """Return the group with a name; None if it does not exist."""

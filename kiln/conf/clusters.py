@@ -98,6 +98,26 @@ ENGINE_OPTS = [
         '127.0.0.1:9464. It needs [compute] metrics. Unset: metrics are not served.',
     ),
     cfg.IntOpt(
+        'max_nodes_per_cluster',
+        default=10_000,
+        min=1,
+        help='Maximum number of nodes of one cluster. A request that would exceed it is refused. '
+        'The same on every host, like the next two.',
+    ),
+    cfg.IntOpt(
+        'max_nodes_per_owner',
+        default=50_000,
+        min=1,
+        help='Maximum number of nodes of all clusters of one owner: those whose files name the '
+        'same credentials, or none.',
+    ),
+    cfg.IntOpt(
+        'max_nodes_per_site',
+        default=200_000,
+        min=1,
+        help='Maximum number of nodes of all clusters.',
+    ),
+    cfg.IntOpt(
         'max_building',
         default=200,
         min=1,

@@ -104,6 +104,15 @@ class Batch:
         at = self._writing.database.clock.time()
         return write_desired(self._open(), self._lease.scope, generation, row, at)
 
+    def give_back_room(self, generation: int, nodes: int) -> None:
+        """Write how many nodes the cluster has or is to have, now that an operation has ended.
+
+        Nothing is written if the owner of the cluster has changed it since.
+        """
+        table = schema.cluster
+        mine = (table.c.id == self._lease.scope, table.c.generation == generation)
+        self._open().execute(sa.update(table).where(*mine).values(nodes=nodes))
+
     def operation(self, operation: Operation) -> None:
         """Write the progress of an operation.
 

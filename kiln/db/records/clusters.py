@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from kiln.clusters.exceptions import ClusterChanged, ClusterError, ClusterExists, ClusterNotFound
+from kiln.clusters.limits import NodeLimits
 from kiln.clusters.models import Cluster, DriverPin, Operation
 from kiln.clusters.spec import ClusterSpec, ClusterTemplate
 from kiln.db.database import Contradiction
@@ -21,6 +22,7 @@ from kiln.db.leases import add_free, shut_out
 from kiln.db.records.base import Records
 from kiln.db.records.nodes import mark
 from kiln.db.records.operations import enter, put_off
+from kiln.db.records.room import Room
 from kiln.db.tables.codec import dumps
 from kiln.db.tables.rows import CLUSTER, Row, desired_row, read, template_of
 from kiln.db.tables.schema import cluster as table
@@ -32,16 +34,22 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 class Clusters(Records):
     """The living clusters of a store."""
 
-    def create(self, cluster: Cluster, operation: Operation) -> None:
+    def create(
+        self, cluster: Cluster, operation: Operation, *, limits: NodeLimits | None = None
+    ) -> None:
         """Write a new cluster and the operation that creates it, both or neither.
 
         :raises ClusterExists: the name is taken.
+        :raises TooManyNodes: the limits do not allow it.
         :raises StoreError: neither was written, unless the message leaves it open.
         """
-        row = {**CLUSTER.row(cluster), 'template': cluster.spec.template}
+        spec = cluster.spec
+        row = {**CLUSTER.row(cluster), 'template': spec.template, 'owner': spec.credentials}
         try:
             with self._database.writing() as connection:
-                connection.execute(sa.insert(table), row)
+                if limits is not None:
+                    Room.for_operation(limits, cluster, operation).reserve(connection)
+                connection.execute(sa.insert(table), {**row, 'nodes': spec.count})
                 add_free(self._database, connection, cluster.id)
                 enter(connection, operation)
         except Contradiction as exc:
@@ -62,6 +70,7 @@ class Clusters(Records):
         pin: DriverPin | None = None,
         decision: Mapping[str, Any] | None = None,
         supersede: bool = False,
+        limits: NodeLimits | None = None,
     ) -> Cluster:
         """Replace the desired state, mark nodes for removal, and submit the operation.
 
@@ -74,11 +83,16 @@ class Clusters(Records):
         :raises ClusterChanged: the cluster has another generation; nothing was written.
         :raises ClusterBusy: an operation is running; nothing was written.
         :raises ClusterNotFound: the cluster does not exist.
+        :raises TooManyNodes: the limits do not allow it; nothing was written.
         """
         row = desired_row(spec, pin, decision or {})
         at = self._database.clock.time()
         with self._database.writing() as connection:
             shut_out(connection, cluster_id)
+            if limits is not None:
+                there = self._find(connection, table.c.id == cluster_id, cluster_id)
+                after = dataclasses.replace(there, spec=spec)
+                Room.for_operation(limits, after, operation).reserve(connection)
             if not write_desired(connection, cluster_id, generation, row, at):
                 there = self._find(connection, table.c.id == cluster_id, cluster_id)
                 raise ClusterChanged(
@@ -89,6 +103,14 @@ class Clusters(Records):
             operation = dataclasses.replace(operation, generation=generation + 1)
             enter(connection, operation, supersede=supersede)
             return self._find(connection, table.c.id == cluster_id, cluster_id)
+
+    def check_room(self, cluster: Cluster, operation: Operation, limits: NodeLimits) -> None:
+        """Return if there is room for an operation now; nothing is reserved.
+
+        :raises TooManyNodes: there is not enough.
+        """
+        with self._database.reading() as connection:
+            Room.for_operation(limits, cluster, operation).check(connection)
 
     def pause(self, cluster_id: str) -> Cluster:
         """Pause a cluster: nothing is started for it until it is resumed; safe to repeat.

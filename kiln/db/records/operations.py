@@ -12,6 +12,7 @@ from kiln.clusters.exceptions import ClusterBusy, ClusterChanged, ClusterNotFoun
 from kiln.clusters.models import Operation, OperationState, Step, StepState
 from kiln.db.leases import shut_out
 from kiln.db.records.base import Records
+from kiln.db.records.room import Room
 from kiln.db.tables.rows import OPERATION, STEP, read
 from kiln.db.tables.schema import cluster, lease, step
 from kiln.db.tables.schema import operation as table
@@ -26,12 +27,15 @@ _RUNNABLE = (_OPEN, sa.or_(sa.not_(cluster.c.paused), table.c.cancelled))
 class Operations(Records):
     """The operations of a store."""
 
-    def submit(self, operation: Operation, *, supersede: bool = False) -> None:
+    def submit(
+        self, operation: Operation, *, supersede: bool = False, room: Room | None = None
+    ) -> None:
         """Submit an operation that keeps the desired state, such as a reboot or a deletion.
 
         It is in the store when this returns. With ``supersede`` running operations are
         cancelled; the engine ends them before it starts this one.
 
+        :raises TooManyNodes: there is not enough ``room``.
         :raises ClusterBusy: another operation is running; the message names it.
         :raises ClusterNotFound: the cluster does not exist.
         """
@@ -41,6 +45,8 @@ class Operations(Records):
             if connection.execute(there).first() is None:
                 raise ClusterNotFound(f'Cannot find cluster {operation.cluster_id!r}.')
             enter(connection, operation, supersede=supersede)
+            if room is not None:
+                room.reserve(connection)
 
     def cancel(self, operation_id: str) -> Operation:
         """Request the cancellation of an operation; return its current state.
@@ -55,11 +61,14 @@ class Operations(Records):
             connection.execute(stopping.values(cancelled=True))
             return self._find(connection, operation_id)
 
-    def reopen(self, operation_id: str, *, deadline_at: float) -> Operation:
+    def reopen(
+        self, operation_id: str, *, deadline_at: float, room: Room | None = None
+    ) -> Operation:
         """Reopen an operation that failed or was cancelled; return its new state.
 
         It keeps its id and its journal, so finished steps are not repeated.
 
+        :raises TooManyNodes: there is not enough ``room``.
         :raises ClusterBusy: the operation has not ended.
         :raises ClusterChanged: a newer operation exists, or this one ended in another state.
         :raises ClusterNotFound: the operation does not exist, or its cluster is gone.
@@ -88,6 +97,8 @@ class Operations(Records):
                     f'Cannot retry operation {there.id} ({there.kind.value}) of cluster '
                     f'{there.cluster_id}: {why}.'
                 )
+            if room is not None:
+                room.reserve(connection)
             return going_on
 
     def get(self, operation_id: str) -> Operation:

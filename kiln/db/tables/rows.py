@@ -167,7 +167,7 @@ def desired_row(spec: ClusterSpec, pin: DriverPin | None, decision: _Facts) -> R
     row = {'spec': dumps(spec)}
     if pin is not None:
         row = _AIM.row(Aim(spec=spec, pin=pin, decision=decision))
-    return {**row, 'template': spec.template}
+    return {**row, 'template': spec.template, 'owner': spec.credentials}
 
 
 def node_row(node: Node) -> Row:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
 #: The newest migration; a store with another revision is refused.
-REVISION = '0004'
+REVISION = '0005'
 
 metadata = sa.MetaData()
 
@@ -67,11 +67,16 @@ cluster = _table(
     sa.Column('driver_state', _TEXT),
     sa.Column('trouble', _TEXT),
     sa.Column('outputs', _TEXT),
+    #: The most nodes that its operations can lead to, and the name of its credentials.
+    sa.Column('nodes', sa.Integer(), nullable=False, server_default='0'),
+    sa.Column('owner', _NAME),
     sa.Column('paused', sa.Boolean(), nullable=False),
     sa.Column('created_at', _TIME, nullable=False),
     sa.Column('updated_at', _TIME, nullable=False),
     sa.Index('cluster_by_name', 'name', unique=True),
     sa.Index('cluster_by_template', 'template'),
+    # Has all that limits of nodes are checked with, so no spec is read for that.
+    sa.Index('cluster_by_owner', 'owner', 'nodes'),
 )
 
 node = _table(

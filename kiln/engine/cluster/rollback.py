@@ -20,7 +20,7 @@ def rollback_of(operation: Operation, steps: Iterable[Step]) -> Step | None:
 def leads_back(tx: Transaction, cause: Cause) -> bool:
     """Begin the way back of the operation under way, if it is to be rolled back; return that."""
     operation, former = tx.under_way, tx.cluster.former
-    wished = operation.kind in _UNDOING and bool(operation.args.get('rollback'))
+    wished = operation.kind in _UNDOING and operation.rolls_back
     if not wished or former is None:
         return False
     tx.event('operation-rollback', f'{operation.kind.value} leads back: {cause.message}')

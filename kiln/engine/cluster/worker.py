@@ -68,6 +68,7 @@ class Worker(abc.ABC):
         self._nodes.expire_timers()
         if self._may_go_on(tx.operation):
             self._go_on()
+        tx.left = len(self._nodes)
         for node_id in tx.commit(self._parts.store, self.held.lease):
             LOG.error('Node %s already has another machine; the second one is left', node_id)
         for launch in tx.launches:

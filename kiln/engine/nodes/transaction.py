@@ -58,6 +58,8 @@ class Transaction:
         self.launches: list[Callable[[], None]] = []
         #: True if this ends the operation.
         self.ended = False
+        #: Nodes that kiln knows at the end of the round.
+        self.left = 0
         #: True if this removes the cluster from the store, and if that is forced.
         self.removed = self._forced = False
         #: The new desired state, which is written if nobody else changed it meanwhile.
@@ -235,10 +237,18 @@ class Transaction:
                 for node, compute_id in self._accepted.values()
                 if not batch.accept(node, compute_id)
             }
+            if self.ended and not self._might_keep_more():
+                room = max(self.left, self.cluster.spec.count)
+                batch.give_back_room(self.cluster.generation, room)
             if self.removed:
                 batch.bury(forced=self._forced)
         self.load(self.cluster, self.operation)
         return refused
+
+    def _might_keep_more(self) -> bool:
+        """Return True if there might be more nodes than are desired or known."""
+        failed = self.under_way.state is not OperationState.SUCCEEDED
+        return self.cluster.built_elsewhere and failed
 
     def _gather(self, batch: Batch) -> None:
         for node in self.nodes.values():

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from kiln.clusters.exceptions import InvalidCluster, Problem
-from kiln.clusters.spec import NodeGroupSpec, Place, Shape, ZoneRule, Zones
+from kiln.clusters.spec import MOST_NODES, NodeGroupSpec, Place, Shape, ZoneRule, Zones
 
 Key = TypeVar('Key')
 
@@ -166,6 +166,8 @@ def check_count(group: NodeGroupSpec, count: int) -> tuple[Problem, ...]:
         bound = f'fewer than its min_count of {group.min_count}'
     elif most is not None and count > most:
         bound = f'more than its max_count of {most}'
+    elif count > MOST_NODES:
+        bound = f'more than the {MOST_NODES} of the largest group'
     else:
         return ()
     message = f'Group {group.name} cannot have {count} nodes, {bound}. Change one of them.'

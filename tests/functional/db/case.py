@@ -20,6 +20,7 @@ from tests.unit.db.records import (
     test_events,
     test_operations,
     test_receipts,
+    test_room,
     test_secrets,
 )
 
@@ -28,8 +29,8 @@ SUITES = (
     test_clusters.Changing, test_clusters.Creating, test_clusters.Templates,
     test_events.Events, test_leases.Fences, test_leases.Leases, test_operations.NodesAtALook,
     test_operations.Operations, test_operations.Work, test_processes.Processes,
-    test_receipts.Receipts, test_secrets.Bound, test_secrets.Secrets, test_upkeep.Tables,
-    test_upkeep.Upkeep,
+    test_receipts.Receipts, test_room.RoomForNodes, test_secrets.Bound, test_secrets.Secrets,
+    test_upkeep.Tables, test_upkeep.Upkeep,
 )  # fmt: skip
 
 

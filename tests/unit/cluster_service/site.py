@@ -12,6 +12,7 @@ from kiln.cluster_file.reading import read
 from kiln.cluster_service.drivers import SiteDrivers
 from kiln.cluster_service.requests import Declare
 from kiln.cluster_service.site import Site
+from kiln.clusters.limits import DEFAULT_LIMITS
 from kiln.clusters.models import OperationState
 from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.cloud import NoopCloud
@@ -61,6 +62,7 @@ class SiteCase(MovingTime, unittest.TestCase):
     cloud_options = CLOUD
     settings = SETTINGS
     check_timeout_s = 30.0
+    limits = DEFAULT_LIMITS
     conducts = False
     #: How long an operation is allowed to take.
     longest_s = 30.0
@@ -87,6 +89,7 @@ class SiteCase(MovingTime, unittest.TestCase):
             settings=self.settings,
             open_hooks=lambda: Hooks(clock=self.clock),
             check_timeout_s=self.check_timeout_s,
+            limits=self.limits,
         )
         self.addCleanup(site.close)
         return site

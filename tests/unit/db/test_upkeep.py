@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 
+import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
@@ -126,6 +127,23 @@ class Tables(ClusterCase):
     def test_upgrading_again_changes_nothing(self):
         self.assertEqual(REVISION, upgrade(self.database))
         self.assertEqual('web', self.store.clusters.get('web').name)
+
+    def test_an_upgrade_counts_the_nodes_of_existing_clusters(self):
+        self.create('team', spec=samples.spec('team', credentials='team-a'))
+        before = self.rows('SELECT name, nodes, owner FROM cluster ORDER BY name')
+        self.assertEqual([('team', 18, 'team-a'), ('web', 18, None)], before)
+        with self.database.writing() as connection:
+            connection.execute(sa.schema.DropIndex(self.index('cluster_by_owner')))
+            for column in ('nodes', 'owner'):
+                connection.exec_driver_sql(f'ALTER TABLE cluster DROP COLUMN {column}')
+            connection.exec_driver_sql("DELETE FROM counter WHERE name = 'nodes'")
+        self.set_revision('0004')
+        self.assertEqual('0004', upgrade(self.database))
+        self.assertEqual(before, self.rows('SELECT name, nodes, owner FROM cluster ORDER BY name'))
+        self.assertEqual([], self.differences())
+
+    def index(self, name):
+        return next(one for one in metadata.tables['cluster'].indexes if one.name == name)
 
     def test_tables_of_an_earlier_version_are_refused(self):
         self.set_revision('0000')

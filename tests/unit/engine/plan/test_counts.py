@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiln.clusters.exceptions import InvalidCluster
-from kiln.clusters.spec import Place, Shape, ZoneRule, Zones
+from kiln.clusters.spec import MOST_NODES, Place, Shape, ZoneRule, Zones
 from kiln.engine.plan.counts import check_count, from_index_maps, resized, shares, table
 from tests.unit.engine.groups import SPREAD, UNTIMED, ZONES, counted, even, shapes, split, wanted
 
@@ -205,8 +205,11 @@ class Bounds(unittest.TestCase):
         self.assertIn('4 nodes, more than its max_count of 3', high.message)
         self.assertEqual('nodegroups[work].count', low.path)
 
-    def test_without_a_maximum_any_count_is_allowed(self):
-        self.assertEqual((), check_count(wanted(3).group, 10**6))
+    def test_without_a_maximum_the_count_is_limited_by_what_can_be_planned(self):
+        group = wanted(3).group
+        self.assertEqual((), check_count(group, MOST_NODES))
+        (high,) = check_count(group, MOST_NODES + 1)
+        self.assertIn('10001 nodes, more than the 10000 of the largest group', high.message)
 
 
 class IndexMaps(unittest.TestCase):
