@@ -174,6 +174,22 @@ class Files(Shelves):
         self.assertEqual([0o644, 0o644, 0o755], [one.mode for one in found[:3]])
         self.assertEqual((b'b', 'a', '/usr'), (found[1].content, found[3].link, found[4].link))
 
+    def test_links_to_the_host_are_not_followed(self):
+        host = self.folder / 'host'
+        host.mkdir()
+        (host / 'kiln.keys').write_text('current hunter2')
+        path = self.put('image: node')
+        (path / 'files').symlink_to(host)
+        said = self.wrong('image: node')
+        self.assertIn('files: it is a link, which kiln does not follow', said)
+        (path / 'files').unlink()
+        (path / 'image.yaml').unlink()
+        (path / 'image.yaml').symlink_to(host / 'kiln.keys')
+        with self.assertRaises(InvalidRecipe) as caught:
+            self.library.find('node')
+        self.assertIn('it is a link, which kiln does not follow', str(caught.exception))
+        self.assertNotIn('hunter2', str(caught.exception))
+
     def test_special_and_large_files_are_reported(self):
         path = self.put('image: node') / 'files'
         path.mkdir()
