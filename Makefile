@@ -32,6 +32,7 @@ lint: $(VENV)/.linting
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/python -m tools.plain_words
+	$(VENV)/bin/python -m tools.code_rules
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy --explicit-package-bases --namespace-packages doc/examples
 	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python doc/examples

@@ -7,7 +7,7 @@ import unittest
 
 import jsonschema
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kiln.clusters.exceptions import InvalidCluster
@@ -18,6 +18,8 @@ from kiln.images.recipe_fields import RECIPE
 from kiln.images.recipe_file import MAX_FILE_BYTES
 from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.reader import documents
+from tests.examples import examples
+from tests.unit.cluster_file.test_fuzz import SIGNS
 
 WHOLE = """\
 image: node
@@ -147,8 +149,25 @@ class Reading(Shelves):
             with self.subTest(wrong), self.assertRaises(jsonschema.ValidationError):
                 jsonschema.validate(wrong, schema)
 
+    @settings(max_examples=examples(100))
+    @given(
+        st.lists(
+            st.tuples(st.integers(0, len(WHOLE)), st.integers(0, 12), SIGNS | st.text(max_size=2)),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    def test_any_change_of_a_recipe_is_one_or_a_list_of_mistakes(self, changes):
+        text = WHOLE
+        for place, gone, new in changes:
+            text = text[:place] + new + text[place + gone :]
+        self.check_any(text)
+
     @given(st.binary(max_size=60))
     def test_any_bytes_are_a_recipe_or_a_list_of_mistakes(self, content):
+        self.check_any(content)
+
+    def check_any(self, content):
         mistakes = Mistakes()
         for root in documents(content, mistakes):
             if isinstance(RECIPE.read(root, mistakes), Declared):

@@ -103,7 +103,8 @@ class Reply:
             return float(text)
         try:
             return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
-        except ValueError:
+        # A time zone can be beyond all dates.
+        except (ValueError, OverflowError):
             return None
 
 
