@@ -93,6 +93,7 @@ class RetryAfter(unittest.TestCase):
     @settings(max_examples=examples(100))
     @given(HEADERS)
     @example('Mon, 01 Jan 2024 00:00:00 +99999999999999999999')
+    @example('0\x1f')
     def test_any_retry_after_of_openstack_is_a_time_or_nothing(self, text):
         answer = Reply(service='compute', status=429, headers={'retry-after': text}, body=None)
         self.check(answer.retry_after(NOW))
