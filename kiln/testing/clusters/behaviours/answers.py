@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kiln.clock import Deadline, deadline_scope
+from kiln.clock import SYSTEM_CLOCK, Deadline, deadline_scope
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.calls import call_driver
 from kiln.cluster_drivers.monitor import Gauge
@@ -33,11 +33,14 @@ from kiln.compute_drivers import validation
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.exceptions import KilnError
+from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.road.machines import SILENT
 
 _NODE = samples.node('kit-1')
+#: Real seconds between two looks at the time.
+_GLANCE_S = 0.02
 #: Where a problem can be in a cluster file.
 _PLACE = r'^(?:parameters|nodegroups|[a-z_]+)(?:\[[^][]+\])?(?:\.[a-z_]+)*$'
 
@@ -142,7 +145,8 @@ class Answers(ClusterFixture):
         self.assertIsNotNone(monitor, 'A driver without a monitor does not override get_monitor.')
         assert monitor is not None
         with self.soon('Reading the monitor'):
-            readings = Gauge(monitor, timeout_s=self.look_s).read()
+            gauge = Gauge(monitor, timeout_s=self.look_s, clock=_Passing(self.network.clock))
+            readings = gauge.read()
         self.assertEqual(
             [one.name for one in monitor.metrics], [one.metric.name for one in readings]
         )
@@ -263,3 +267,23 @@ class Answers(ClusterFixture):
             opened.compute_driver_for(cluster=of['cluster'], nodegroup=samples.group(1)),
         ):
             self.assertEqual(answer, pickle.loads(pickle.dumps(answer)))  # noqa: S301  # ours
+
+
+class _Passing:
+    """Time as it passes for a driver: what its waits would take, and what it takes in fact."""
+
+    def __init__(self, waits: VirtualClock) -> None:
+        self._waits = waits
+
+    def monotonic(self) -> float:
+        return SYSTEM_CLOCK.monotonic() + self._waits.monotonic()
+
+    def time(self) -> float:
+        return SYSTEM_CLOCK.time() + self._waits.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        SYSTEM_CLOCK.sleep(seconds)
+
+    def wait(self, condition: threading.Condition, timeout: float | None) -> bool:
+        # Waits of the driver wake nobody.
+        return condition.wait(_GLANCE_S if timeout is None else min(timeout, _GLANCE_S))

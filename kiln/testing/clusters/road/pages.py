@@ -60,6 +60,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     server: _Server
     timeout = _SOON_S
     protocol_version = 'HTTP/1.1'
+    # A body would wait for the acknowledgement of its head.
+    disable_nagle_algorithm = True
 
     def __getattr__(self, name: str) -> object:
         if name.startswith('do_'):
