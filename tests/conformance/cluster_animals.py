@@ -187,7 +187,7 @@ class Slow(Monitor):
 
 
 class Lenient(Right):
-    """Takes a cluster without nodes, which is none."""
+    """Takes a cluster without nodes, which nobody can want."""
 
     def validate(self, context, cluster, plan):
         return super().validate(context, cluster, plan)

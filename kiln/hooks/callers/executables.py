@@ -147,7 +147,11 @@ def _folder() -> Iterator[str]:
             folder.cleanup()
         # The folder is deeper than Python can go.
         except RecursionError:
-            subprocess.run(['rm', '-rf', '--', folder.name], check=False)  # noqa: S603, S607
+            subprocess.run(  # noqa: S603  # our own folder
+                ['rm', '-rf', '--', folder.name],  # noqa: S607  # found in the path below
+                check=False,
+                env={'PATH': _PATH},
+            )
 
 
 def _environment(folder: str, document: Mapping[str, Any]) -> dict[str, str]:

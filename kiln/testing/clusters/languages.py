@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -24,7 +25,7 @@ class Leaf(NamedTuple):
     """A part of a document, in the order of the document."""
 
     kind: str
-    #: Of a text; empty for any other part.
+    #: The text itself; empty for any other part.
     text: str = ''
 
 
@@ -115,6 +116,7 @@ def _read_by_shell(text: str) -> None:
     done = subprocess.run(
         ['sh', '-n'],  # noqa: S607  # the one that the system has
         input=text, text=True, capture_output=True, check=False, timeout=_LONGEST_S,
+        env={'PATH': os.defpath},
     )  # fmt: skip
     if done.returncode:
         said = done.stderr.strip().splitlines()[:1]

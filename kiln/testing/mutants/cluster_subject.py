@@ -38,7 +38,7 @@ class ClusterSubject(Subject):
     """A cluster driver that has a folder of its own.
 
     Suites are judged with the folder as their driver; without any, it is the whole kit for
-    drivers of its kind, but for the kills of processes. Its bench is no part of it.
+    drivers of its kind, but for the kills of processes. Its bench is not part of it.
     """
 
     folder: Path

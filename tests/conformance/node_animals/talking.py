@@ -50,7 +50,7 @@ class Clinging(Talking):
 
     def drain(self, context, cluster, node):
         super().drain(context, cluster, node)
-        return Drained(done=False, reason='who knows')
+        return Drained(done=False, reason='nobody knows')
 
 
 class Complaining(Talking):

@@ -19,7 +19,7 @@ from kiln.testing.clusters.road.machines import AWAY, REFUSING, Machine
 
 #: The start of a private key.
 _KEY = b'PRIVATE KEY-----'
-#: Names of parameters with credentials; a public key is none.
+#: Names of parameters with credentials; a public key does not count.
 _CREDENTIAL = re.compile(
     r'(?:^|_)(?:password|passwd|passphrase|secret|token|credentials?|(?<!public_)(?<!ssh_)key)$'
 )
