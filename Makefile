@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 VENV := .venv
+# Of its own, as these tools bring many packages that kiln has nothing to do with.
+RELEASING := $(VENV)-releasing
 # CI counts what the tests cover: make test PYTEST='coverage run -m pytest'
 PYTEST ?= python -m pytest
 # As many processes share the tests, one more than processors, as tests also wait; WORKERS=0
@@ -11,7 +13,7 @@ WORKERS ?= $(shell expr $$(nproc) + 1)
 STAMP := $(VENV)/.installed
 INSTALL := $(PYTHON) -m tools.environment $(VENV)
 
-.PHONY: demo demo-swarm test lint docs changelog bench clean
+.PHONY: demo demo-swarm test lint docs changelog bench dist constraints sbom audit clean
 
 demo: $(VENV)/.showing
 	$(VENV)/bin/kiln demo
@@ -30,6 +32,7 @@ lint: $(VENV)/.linting
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/python -m tools.plain_words
+	$(VENV)/bin/python -m tools.code_rules
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy --explicit-package-bases --namespace-packages doc/examples
 	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python doc/examples
@@ -44,8 +47,31 @@ changelog: $(STAMP)
 bench: $(STAMP)
 	$(VENV)/bin/python -m tests.bench
 
+# The wheel and the source archive of the last commit.
+dist: $(STAMP)
+	$(VENV)/bin/python -m tools.dist dist
+
+# The newest packages that a site and a build need, by their hashes. The files are committed.
+LOCK = $(RELEASING)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+    --generate-hashes --no-config --custom-compile-command 'make constraints'
+EXTRAS := clusters docker jobboard mariadb metrics nova notifications postgresql redis tracing
+constraints: $(RELEASING)/.installed
+	$(LOCK) setup.cfg $(EXTRAS:%=--extra=%) --output-file constraints.txt
+	echo setuptools | $(LOCK) - --output-file tools/building.txt
+
+# What a site has with kiln, as CycloneDX.
+sbom: $(RELEASING)/.installed
+	mkdir -p dist
+	$(RELEASING)/bin/cyclonedx-py requirements --output-reproducible \
+	    --output-file dist/kiln-compute.cdx.json constraints.txt
+
+# Known vulnerabilities of these packages; a package that cannot be looked up is a failure too.
+audit: $(RELEASING)/.installed
+	$(RELEASING)/bin/pip-audit --strict --disable-pip --require-hashes -r constraints.txt
+	$(RELEASING)/bin/pip-audit --strict --disable-pip --require-hashes -r tools/building.txt
+
 clean:
-	rm -rf $(VENV) build dist doc/build *.egg-info .coverage* .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(RELEASING) build dist doc/build *.egg-info .coverage* .pytest_cache .mypy_cache .ruff_cache
 
 # Each of these installs what the ones before it have not. The script says what it does.
 PACKAGE := setup.cfg setup.py pyproject.toml
@@ -64,4 +90,8 @@ $(VENV)/.linting: $(STAMP)
 
 $(VENV)/.documenting: $(STAMP) doc/requirements.txt
 	@$(INSTALL) -r doc/requirements.txt
+	@touch $@
+
+$(RELEASING)/.installed: tools/releasing.txt
+	@$(PYTHON) -m tools.environment $(RELEASING) -r $<
 	@touch $@

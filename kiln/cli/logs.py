@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import logging
+import os
 from collections.abc import Sequence
 
 from oslo_config import cfg
 from oslo_log import log
 
 from kiln.exceptions import ConfigurationError
+
+#: Other users cannot read a log, which names machines, addresses and owners.
+_MODE = 0o640
 
 
 def set_up(
@@ -19,6 +25,8 @@ def set_up(
     log_file: str | None = None,
 ) -> None:
     """Configure logging from the options in [DEFAULT]; the arguments override them.
+
+    Files of the log that are created are not for other users.
 
     :raises ConfigurationError: the options cannot be used.
     """
@@ -36,6 +44,23 @@ def set_up(
         for name, value in {'debug': debug, 'use_stderr': to_stderr, 'log_file': log_file}.items():
             if value:
                 conf.set_override(name, value)
-        log.setup(conf, 'kiln')
+        _set_up(conf)
     except (cfg.Error, log.LogConfigError, OSError, ValueError) as exc:
         raise ConfigurationError(f'Cannot set up the log: {exc}') from exc
+
+
+def _set_up(conf: cfg.ConfigOpts) -> None:
+    former = os.umask(0)
+    os.umask(former | 0o777 & ~_MODE)
+    try:
+        log.setup(conf, 'kiln')
+    finally:
+        os.umask(former)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.FileHandler):
+            # A rotation opens a new file, by this function.
+            handler._builtin_open = functools.partial(open, opener=_opened)  # type: ignore[attr-defined]
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags, _MODE)

@@ -6,9 +6,9 @@ import logging
 import os
 import signal
 import sys
-from types import FrameType
 from typing import NoReturn
 
+from kiln.cli import interrupts
 from kiln.cli.app import KilnApp
 
 
@@ -21,12 +21,11 @@ def main() -> NoReturn:
 
         completion.answer(app)
 
-    def terminate(signum: int, frame: FrameType | None) -> None:
-        # As Ctrl-C, so that running work is ended and cleaned up.
-        app.terminated = True
-        raise KeyboardInterrupt
+    def told(number: int) -> None:
+        # SIGTERM interrupts as Ctrl-C does, so that running work is ended and cleaned up.
+        app.terminated = number == signal.SIGTERM
 
-    signal.signal(signal.SIGTERM, terminate)
+    interrupts.install(told)
     status = app.run(sys.argv[1:])
     logging.shutdown()
     # Skip the shutdown of Python: it would wait up to a second for idle threads, and

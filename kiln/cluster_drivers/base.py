@@ -189,11 +189,18 @@ class ClusterDriver(abc.ABC):
     def validate(
         self, context: Context, cluster: Cluster, plan: PlannedChange
     ) -> Sequence[Problem]:
-        """Return all problems of the desired cluster, before the first side effect."""
+        """Return all problems of the desired cluster, before the first side effect.
+
+        Each with a message, and with its place in the cluster file as the path. The call has
+        no effect, and does not wait.
+        """
         return ()
 
     def get_monitor(self, context: Context, cluster: Cluster) -> Monitor | None:
-        """Return the monitor of the cluster's utilisation; None if the driver has no monitor."""
+        """Return the monitor of the cluster's utilisation.
+
+        A driver that overrides the method has one for each cluster; the default is None.
+        """
         return None
 
     def get_scale_manager(self, context: Context, cluster: Cluster) -> ScaleManager:
@@ -308,6 +315,11 @@ class NodeClusterDriver(ClusterDriver):
     The declaration alone defines such a cluster. So the engine makes no calls that change
     it: it plans the actions, runs them, resumes them and rolls them back itself.
     A driver defines what a machine is given, and when the machine is a ready node.
+
+    A driver that makes machines part of a cluster does so in polls, hooks and :meth:`tend`.
+    Changes succeed also if a machine does what it is asked and its answer is lost, and if a
+    node is dead, the oldest too. Once the driver has tended the cluster, the cluster itself
+    counts the nodes that kiln has.
     """
 
     #: The rule by which a node is ready.

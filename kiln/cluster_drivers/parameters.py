@@ -52,7 +52,8 @@ class Parameter:
     """One value that a driver takes.
 
     A secret parameter takes the *name* of a secret in the site's store; the secret is fetched
-    when a node is built, and is stored nowhere else.
+    when a node is built, and is stored nowhere else. It can have any characters on its line. A
+    value that is a password, a token or a private key is declared secret.
     """
 
     name: str = ''

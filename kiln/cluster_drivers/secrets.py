@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 from pathlib import Path
@@ -10,12 +9,14 @@ from pathlib import Path
 from kiln.cluster_drivers.values import NoSecrets, Secrets
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.exceptions import ConfigurationError
-from kiln.plugins.foreign_files import unsafe_because
+from kiln.plugins.foreign_files import is_private, unsafe_because
+from kiln.plugins.service_credentials import credentials_directory
 
 #: The names that secrets can have.
 NAME = r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}'
 _NAME = re.compile(NAME)
-_FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+#: How the names of credentials begin that systemd takes from a directory of secrets.
+GIVEN = 'secrets_'
 _MOST_BYTES = 64 * 1024
 
 
@@ -38,6 +39,15 @@ def open_secrets(directory: Path | None) -> Secrets:
     return FileSecrets(directory)
 
 
+def given_secrets() -> Secrets | None:
+    """Return the secrets that systemd gave this service; None if it gave none."""
+    directory = credentials_directory()
+    if directory is None or not any(directory.glob(f'{GIVEN}*')):
+        return None
+    # The other credentials, such as the keys of the database, are not for cluster files.
+    return FileSecrets(directory, prefix=GIVEN)
+
+
 def _unusable(directory: Path, why: str) -> ConfigurationError:
     return ConfigurationError(f'Cannot use {directory}, set in [secrets] directory: {why}.')
 
@@ -48,8 +58,10 @@ class FileSecrets:
     The newline that editors append to the last line is not part of the secret.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, prefix: str = '') -> None:
+        """Set the directory, and how the names of its files begin."""
         self._directory = directory
+        self._prefix = prefix
 
     def get(self, name: str) -> str:
         """Return a secret; the file is read each time, so a change takes effect at once.
@@ -62,10 +74,10 @@ class FileSecrets:
                 'The given text cannot be the name of a secret.',
                 'Store the secret, and give its name.',
             )
-        path = self._directory / name
+        path = self._directory / f'{self._prefix}{name}'
         try:
             with path.open('rb') as file:
-                if os.fstat(file.fileno()).st_mode & _FOR_OTHERS:
+                if not is_private(path):
                     raise ClusterDriverError(
                         f'The named secret in {self._directory} can be read by others too.',
                         'Remove the permissions of group and others from the file: chmod 600.',

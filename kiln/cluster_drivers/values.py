@@ -82,7 +82,8 @@ class Context:
     #: The name of the kiln site; all resources of the site carry it.
     site: str = 'kiln'
     #: The name of the secret with the credentials of the cluster's owner: ``credentials``
-    #: of the cluster file, or else of the site; None if neither names any.
+    #: of the cluster file, or else of the site; None if neither names any: a driver that needs
+    #: some raises ClusterDriverError then.
     credentials: str | None = None
     #: The store of secrets of the site.
     secrets: Secrets = dataclasses.field(default_factory=NoSecrets, repr=False)
@@ -152,13 +153,14 @@ class StatusReport:
 
     #: Progress of the driver's own engine; None where kiln's engine builds the cluster.
     progress: Progress | None = None
-    #: The engine's own text, for people.
+    #: The engine's own text, for people; FAILED and UNKNOWN have one.
     reason: str = ''
     #: Stored with the cluster and returned with it; None keeps the stored value.
     driver_handle: str | None = None
     #: Plain data that JSON can hold; None keeps the stored value.
     driver_state: Mapping[str, Any] | None = None
-    #: Shown to users with the cluster: plain data, by name; None keeps the stored outputs.
+    #: Shown to users with the cluster: plain data, by name; None keeps the stored outputs. The
+    #: same from every process, as long as nothing happens.
     #: Secrets that the call used, and texts that look like credentials, are masked.
     outputs: Mapping[str, Any] | None = None
 
@@ -184,7 +186,12 @@ class PlannedChange:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Bootstrap:
-    """What a machine is given to become a node."""
+    """What a machine is given to become a node.
+
+    Files in JSON or YAML and scripts are well formed, and have the values of parameters and
+    secrets as they are, whatever their characters. The mode of a file with a secret, a token or
+    a private key lets no other users read it.
+    """
 
     user_data: bytes | None = dataclasses.field(default=None, repr=False)
     files: tuple[InjectedFile, ...] = ()

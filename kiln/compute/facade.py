@@ -308,7 +308,7 @@ class Compute(OptionalCalls):
 
     @name_errors
     def open_circuit(self, name: str) -> None:
-        """Open a circuit by hand; it stays open until it is closed by hand."""
+        """Open a circuit by hand, until it is closed by hand, or for a day if it is shared."""
         self._circuit(name).isolate()
 
     @name_errors

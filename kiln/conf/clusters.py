@@ -36,6 +36,13 @@ DRIVER_OPTS = [
         help='Also disable drivers in disabled_drivers for existing clusters. These clusters '
         'cannot be changed until their driver is enabled again.',
     ),
+    cfg.BoolOpt(
+        'refuse_changed_drivers',
+        default=False,
+        help='Refuse a cluster driver whose files have changed without a new version since a '
+        'cluster was created: the cluster cannot be changed, and is not healed, until the former '
+        'files are back. False: the changed driver is used, with a warning in the log.',
+    ),
     cfg.DictOpt(
         'driver_origin',
         default={},

@@ -23,8 +23,9 @@ OPTS = [
     cfg.StrOpt(
         'key_file',
         help='File with the keys that encrypt secrets, the same on every host. Without it the '
-        'secrets in the database are lost. Unset: for SQLite a file with the suffix .keys '
-        'beside the database, created when first needed; otherwise /etc/kiln/kiln.keys.',
+        'secrets in the database are lost. Unset: the credential kiln.keys that systemd gives '
+        'the service, or else for SQLite a file with the suffix .keys beside the database, '
+        'created when first needed; otherwise /etc/kiln/kiln.keys.',
     ),
     cfg.FloatOpt(
         'lock_timeout',

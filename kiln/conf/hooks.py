@@ -1,4 +1,4 @@
-"""Options of hooks: locations, and the limit of concurrent calls."""
+"""Options of hooks: locations, and the limits of calls."""
 
 from __future__ import annotations
 
@@ -26,6 +26,13 @@ OPTS = [
         max=512,
         help='Maximum number of hook calls at once, for all clusters together. Other calls wait, '
         'and their deadlines continue to run.',
+    ),
+    cfg.IntOpt(
+        'max_disk_mib',
+        default=256,
+        min=1,
+        help='Largest file that an executable hook can write, in MiB, and the most that all files '
+        'in its temporary directory can take together. Beyond that it is killed and has failed.',
     ),
 ]
 

@@ -13,7 +13,8 @@ OPTS = [
         'directory',
         help='Directory with a file for each secret, named like the secret, that only its owner '
         'is allowed to read (mode 0600). Parameters with secret: true and credentials in cluster '
-        'files name these files. The same on every host. Unset: /etc/kiln/secrets if it exists.',
+        'files name these files. The same on every host. Unset: the credentials secrets_NAME that '
+        'systemd gives the service, or else /etc/kiln/secrets if it exists.',
     ),
     cfg.StrOpt(
         'credentials',

@@ -20,6 +20,7 @@ from kiln.clusters.models import Secret
 from kiln.db.tables.files import drafted
 from kiln.db.tokens import Cipher, Ring, UnreadableToken, check_key, new_key
 from kiln.plugins.foreign_files import unsafe_because
+from kiln.plugins.service_credentials import is_credential
 
 _HEADER = '# Keys of the secrets in the store of kiln. Keep them as safe as the secrets.\n'
 _BOUND = 'tokens bound'
@@ -157,6 +158,12 @@ class KeyFile:
 
     def _save(self, ring: Ring, *, first: bool = False) -> None:
         """Write the file atomically; with ``first`` only if it does not exist."""
+        if is_credential(self.path):
+            # Where the copy can be written, its new keys would end with the service.
+            raise StoreError(
+                f'Cannot change the keys in {self.path}: they are a copy that systemd made for '
+                f"this service. Run 'kiln db rotate-key' outside of it, and restart the service."
+            )
         try:
             with drafted(self.path, replace=not first) as draft:
                 draft.write_text(_rendered(ring), encoding='ascii')

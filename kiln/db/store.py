@@ -22,9 +22,12 @@ from kiln.db.records.receipts import Receipts
 from kiln.db.records.secrets import Secrets
 from kiln.db.tables.schema import REVISION
 from kiln.db.upkeep import revision_of
+from kiln.plugins.service_credentials import credential
 
 #: The default key file of a store on a server.
 SERVER_KEYS = Path('/etc/kiln/kiln.keys')
+#: The name of the keys among the credentials of a service.
+CREDENTIAL = 'kiln.keys'
 
 
 class Store:
@@ -84,8 +87,9 @@ def open_store(
 ) -> Store:
     """Open a store; a missing SQLite file is created with all tables.
 
-    ``keys`` is the key file. Its default is a file beside the SQLite file, created on
-    first use, or ``SERVER_KEYS``. Transactions wait for locks for ``lock_timeout_s``.
+    ``keys`` is the key file. Its default is the credential of a service, a file beside the
+    SQLite file, created on first use, or ``SERVER_KEYS``. Transactions wait for locks for
+    ``lock_timeout_s``.
 
     :raises StoreError: the store cannot be used, or its tables have another revision;
         the message names the command to run.
@@ -115,10 +119,11 @@ def open_database(url: str, *, clock: Clock, lock_timeout_s: float = 30.0) -> Da
 
 def key_file(database: Database, path: str | os.PathLike[str] | None) -> KeyFile:
     """Return the keys of a database."""
-    if database.path:
+    given = None if path else credential(CREDENTIAL)
+    if given is None and database.path:
         return KeyFile(path or database.path.with_suffix('.keys'), make=True)
     # All hosts need the same keys, so none is created here.
-    return KeyFile(path or SERVER_KEYS)
+    return KeyFile(path or given or SERVER_KEYS)
 
 
 def _check_revision(database: Database) -> None:

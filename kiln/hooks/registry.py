@@ -24,9 +24,15 @@ class Hooks:
     """
 
     def __init__(
-        self, hooks: Iterable[Hook] = (), *, max_calls: int = 16, clock: Clock = SYSTEM_CLOCK
+        self,
+        hooks: Iterable[Hook] = (),
+        *,
+        max_calls: int = 16,
+        max_disk_mib: int = 256,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._hooks = tuple(hooks)
+        self._max_disk_mib = max_disk_mib
         self._clock = clock
         self._watchdog = Watchdog()
         # A quarter of the threads is left to other clusters.
@@ -73,7 +79,9 @@ class Hooks:
             case Executable():
                 from kiln.hooks.callers.executables import call_executable
 
-                return call_executable(target, document, timeout_s)
+                return call_executable(
+                    target, document, timeout_s, max_disk_mib=self._max_disk_mib
+                )
             case Webhook():
                 from kiln.hooks.callers.webhooks import call_webhook
 

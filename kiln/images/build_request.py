@@ -72,16 +72,20 @@ cp "$KILN_STAGE/{APT_CONF}" "$1/etc/apt/apt.conf.d/00kiln"
 echo force-unsafe-io > "$1/etc/dpkg/dpkg.cfg.d/00kiln"
 """
 # An absolute link in the image points into the host for a program outside the image.
-_LAY = """\
-set -eu
+_STAY = """\
 root=$(realpath "$1")
-while read -r folder; do
-    case "$(realpath -m "$1/$folder")" in
+stay() {
+    case "$(realpath -m "$root/$1")" in
     "$root"|"$root"/*) ;;
     *)
-        echo "E: kiln: /$folder leads out of the image; use the directory that it points to" >&2
+        echo "E: kiln: /$1 leads out of the image; use the directory that it points to" >&2
         exit 1 ;;
     esac
+}
+"""
+_LAY = """\
+while read -r folder; do
+    stay "$folder"
 done < "$KILN_STAGE/{folders}"
 tar -x -f "$KILN_STAGE/{files}" -C "$1"
 """
@@ -96,8 +100,14 @@ cp "$KILN_STAGE/{script}" "$1/.kiln-run"
 chroot "$1" $shell -eu /.kiln-run
 rm "$1/.kiln-run"
 """
+# A script of the recipe can have put links anywhere.
 _END = f"""\
 set -eu
+{_STAY}
+for name in etc etc/apt etc/apt/apt.conf.d etc/apt/sources.list.d etc/dpkg/dpkg.cfg.d \\
+    var/lib/dpkg var/lib/dpkg/status; do
+    stay "$name"
+done
 dpkg-query --admindir="$1/var/lib/dpkg" -W -f '${{Package}} ${{Version}}\\n' \\
     > "$KILN_STAGE/{PACKAGES}"
 rm -f "$1/etc/apt/apt.conf.d/00kiln" "$1/etc/dpkg/dpkg.cfg.d/00kiln"
@@ -111,9 +121,8 @@ def hooks(recipe: Recipe) -> Mapping[str, str]:
     found = {'begin': _BEGIN}
     for index, layer in enumerate(recipe.layers):
         if layer.files:
-            found[f'lay-{index}'] = _LAY.format(
-                folders=layer_folders(index), files=layer_files(index)
-            )
+            lay = _LAY.format(folders=layer_folders(index), files=layer_files(index))
+            found[f'lay-{index}'] = f'set -eu\n{_STAY}{lay}'
         if layer.run:
             found[f'run-{index}'] = _RUN.format(script=layer_script(index))
     found['end'] = _END if recipe.keep_sources else f'{_END}{_FORGET_SOURCES}'

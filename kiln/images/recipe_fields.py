@@ -58,7 +58,8 @@ RECIPE = Record(
     Field(
         name='run', kind=Paragraphs(), also=('script',),
         help='A script for sh, run as root within the image after all packages and files are '
-        'installed. A failing command ends the script and the build.',
+        'installed. A failing command ends the script and the build. It is code, and '
+        'nothing protects the host of the build from it: build recipes of authors you trust.',
     ),
     Field(
         name='command', kind=ListOf(

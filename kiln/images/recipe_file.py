@@ -1,4 +1,8 @@
-"""Recipe reader: image.yaml of a directory, and the files beside it."""
+"""Recipe reader: image.yaml of a directory, and the files beside it.
+
+A recipe can come from others, so no link in it is followed: it would put a file of this host
+into an image.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from kiln.clusters.exceptions import Problem
 from kiln.images.exceptions import InvalidRecipe
 from kiln.images.recipe import Declared, File
 from kiln.images.recipe_fields import RECIPE
+from kiln.plugins.foreign_files import read_beneath
 from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Node, described, shown
 from kiln.yaml_schema.reader import only_document
@@ -19,6 +24,7 @@ RECIPE_FILE = 'image.yaml'
 FILES = 'files'
 #: Size limit of a file; larger files belong in a package.
 MAX_FILE_BYTES = 16 * 1024 * 1024
+_LINK = 'is a link, which kiln does not follow; put the file there'
 
 
 def read_recipe(directory: Path) -> Declared:
@@ -28,6 +34,9 @@ def read_recipe(directory: Path) -> Declared:
     """
     file = directory / RECIPE_FILE
     mistakes = Mistakes(str(file))
+    if file.is_symlink():
+        mistakes.add_at(1, 1, f'it {_LINK}')
+    mistakes.raise_any(InvalidRecipe)
     root = only_document(file, mistakes, begin='image: NAME')
     declared = None
     if root is not None:
@@ -48,9 +57,12 @@ def read_files(directory: Path) -> tuple[File, ...]:
         be read.
     """
     found, problems = [], []
-    for path in sorted(_below(directory / FILES)):
+    folder = directory / FILES
+    if folder.is_symlink():
+        raise InvalidRecipe([Problem(message=f'{folder}: it {_LINK}')])
+    for path in sorted(_below(folder)):
         try:
-            found.append(_file(path, '/' + path.relative_to(directory / FILES).as_posix()))
+            found.append(_file(folder, path.relative_to(folder).as_posix()))
         except (OSError, ValueError) as exc:
             why = exc.strerror if isinstance(exc, OSError) else exc
             problems.append(Problem(message=f'{path}: {why}'))
@@ -75,13 +87,16 @@ def _below(folder: Path) -> Iterator[Path]:
             yield Path(inside, name)
 
 
-def _file(path: Path, inside: str) -> File:
+def _file(folder: Path, name: str) -> File:
+    path, inside = folder / name, f'/{name}'
     found = path.lstat()
     if stat.S_ISLNK(found.st_mode):
+        # It is laid into the image as it is.
         return File(path=inside, link=os.readlink(path))
     if not stat.S_ISREG(found.st_mode):
         raise ValueError('it is neither a file nor a link; remove it')
     if found.st_size > MAX_FILE_BYTES:
         raise ValueError(f'it has more than {MAX_FILE_BYTES} bytes; put it into a package')
     mode = 0o755 if found.st_mode & 0o111 else 0o644
-    return File(path=inside, content=path.read_bytes(), mode=mode)
+    content = read_beneath(folder, name, most_bytes=MAX_FILE_BYTES)
+    return File(path=inside, content=content, mode=mode)

@@ -7,6 +7,8 @@ import stat
 from contextlib import ExitStack
 from pathlib import Path, PurePath
 
+from kiln.plugins.service_credentials import is_credential
+
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -61,6 +63,18 @@ def unsafe_because(path: Path, *, private: bool = False) -> str:
         is_sticky = one != real and found.st_mode & stat.S_ISVTX
         if found.st_mode & _WRITE and not is_sticky:
             return f'other users can change {one}; chmod go-w it'
-    if private and real.stat().st_mode & _FOR_OTHERS:
+    if private and not is_private(real):
         return 'other users can read it; chmod 600 it'
     return ''
+
+
+def is_private(path: Path) -> bool:
+    """Return True if only the owner of a file is allowed to access it.
+
+    A credential of systemd can have an access list for the user of the service, whose mask
+    looks like a permission of the group.
+
+    :raises OSError: the file does not exist, or cannot be reached.
+    """
+    allowed = stat.S_IRGRP if is_credential(path) else 0
+    return not path.stat().st_mode & _FOR_OTHERS & ~allowed

@@ -184,3 +184,34 @@ class Slow(Monitor):
     def pull(self):
         time.sleep(PATIENCE_S)
         return {}
+
+
+class Lenient(Right):
+    """Takes a cluster without nodes, which nobody can want."""
+
+    def validate(self, context, cluster, plan):
+        return super().validate(context, cluster, plan)
+
+
+class Placeless(Right):
+    """Says what is wrong, and not where."""
+
+    def validate(self, context, cluster, plan):
+        found = tuple(super().validate(context, cluster, plan))
+        nodes = sum(group.shape.count for group in cluster.spec.groups)
+        return found if nodes else (*found, Problem(message='a cluster has nodes'))
+
+
+class Pensive(Right):
+    """Thinks before it answers."""
+
+    def validate(self, context, cluster, plan):
+        time.sleep(30)
+        return super().validate(context, cluster, plan)
+
+
+class Unequipped(Right):
+    """Declares a monitor, and has none."""
+
+    def get_monitor(self, context, cluster):
+        return None

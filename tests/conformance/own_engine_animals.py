@@ -4,6 +4,7 @@ The module imports little, as another process has to import it.
 """
 
 import logging
+import os
 import threading
 import time
 import uuid
@@ -331,6 +332,80 @@ class Clumsy(Right):
     verbs = {  # noqa: RUF012
         'clumsy': Verb(run=lambda context, cluster, arguments: {}['it'], help='Fail.')
     }
+
+
+class Ageing(Right):
+    """Measures what it has measured first."""
+
+    def get_monitor(self, context, cluster):
+        return Same(context, cluster)
+
+
+class Same(Units):
+    def pull(self):
+        return {'units': 4}
+
+
+class Unequipped(Right):
+    """Declares a monitor, and has none."""
+
+    def get_monitor(self, context, cluster):
+        return None
+
+
+class Confident(Right):
+    """Takes it for granted that a cluster names credentials."""
+
+    def sign_in(self, context):
+        context.secrets.get(context.credentials)
+
+
+class Individual(Reported):
+    """Reports in each process something else."""
+
+    def changed(self, report, context, cluster):
+        return altered(report, outputs={'process': os.getpid()} if report.outputs else None)
+
+
+class Unsure(Reported):
+    """Takes what is lost for what is away."""
+
+    def changed(self, report, context, cluster):
+        gone = report.progress is Progress.FAILED and 'no such stack' in report.reason
+        return altered(report, progress=Progress.UNKNOWN) if gone else report
+
+
+# ---- validation ------------------------------------------------------------------------------
+
+
+class Indifferent(Right):
+    """Takes every value."""
+
+    def validate(self, context, cluster, plan):
+        return ()
+
+
+class Hurried(Right):
+    """Reports the first mistake alone."""
+
+    def validate(self, context, cluster, plan):
+        return super().validate(context, cluster, plan)[:1]
+
+
+class Preparing(Right):
+    """Has the engine prepare what might be built."""
+
+    def validate(self, context, cluster, plan):
+        self.wanted(context, cluster)
+        return super().validate(context, cluster, plan)
+
+
+class Pensive(Right):
+    """Thinks before it answers."""
+
+    def validate(self, context, cluster, plan):
+        time.sleep(30)
+        return super().validate(context, cluster, plan)
 
 
 class Vague(Right):

@@ -13,7 +13,8 @@ from kiln.cluster_drivers.monitor import Metric, Monitor
 from kiln.cluster_drivers.parameters import Parameter, ParameterType
 from kiln.cluster_drivers.values import Progress, StatusReport
 from kiln.cluster_drivers.verbs import Verb
-from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.exceptions import ClusterDriverError, Problem
+from kiln.clusters.spec import MachineSpec
 from kiln.testing.clusters.engine_bench import EngineBench, EngineNode
 
 #: Seconds that each piece of work takes.
@@ -154,9 +155,14 @@ class Right(ClusterDriver):
     def name_of(self, cluster):
         return f'kiln-{cluster.id}'
 
+    def sign_in(self, context):
+        if context.credentials is None:
+            raise ClusterDriverError('The cluster file names no credentials.')
+        context.secrets.get(context.credentials)
+
     @contextlib.contextmanager
     def errors(self, context):
-        context.secrets.get(context.credentials)
+        self.sign_in(context)
         try:
             yield
         except EngineAway as exc:
@@ -189,6 +195,22 @@ class Right(ClusterDriver):
             driver_state={'deleting': False} | state,
         )
 
+    # ---- validation ------------------------------------------------------------------------
+
+    def validate(self, context, cluster, plan):
+        spec = cluster.spec
+        found = self.unknown('parameters', spec.machine)
+        for number, group in enumerate(spec.groups):
+            found += self.unknown(f'nodegroups[{number}].parameters', group.machine)
+        return found
+
+    def unknown(self, place, machine):
+        return [
+            Problem(message=f'it has no {name}', path=f'{place}.{name}')
+            for name in machine.parameters
+            if name != 'size'
+        ]
+
     # ---- the contract ----------------------------------------------------------------------
 
     def create_cluster(self, context, cluster, cluster_create_timeout):
@@ -203,7 +225,7 @@ class Right(ClusterDriver):
         return self.started(cluster, deleting=True)
 
     def update_cluster_status(self, context, cluster):
-        context.secrets.get(context.credentials)
+        self.sign_in(context)
         try:
             stack = self.engine.get(self.name_of(cluster))
         except EngineAway as exc:
@@ -269,6 +291,8 @@ class Right(ClusterDriver):
 
 class StackBench(EngineBench):
     """Opens the driver on an engine in the folder of the kit."""
+
+    refused = (MachineSpec(parameters={'colour': 'red'}), MachineSpec(parameters={'shape': 1}))
 
     def open(self):
         driver = super().open()

@@ -4,17 +4,14 @@ import unittest
 from pathlib import Path
 
 import kiln
-from kiln.testing.clusters import ClusterDriverConformance, run_cluster_conformance
-from kiln.testing.clusters.behaviours.answers import Answers
-from kiln.testing.clusters.behaviours.choice import Choice
-from kiln.testing.clusters.behaviours.declaration import Declaration
-from kiln.testing.clusters.behaviours.each_node import EachNode
-from kiln.testing.clusters.behaviours.repeats import Repeats
-from kiln.testing.clusters.behaviours.same_answer import SameAnswer
-from kiln.testing.clusters.behaviours.truth import Truth
-from kiln.testing.clusters.behaviours.versions import Versions
-from kiln.testing.clusters.behaviours.waiting import Waiting
+from kiln.testing.clusters import (
+    ClusterDriverConformance,
+    OwnEngineConformance,
+    run_cluster_conformance,
+)
+from kiln.testing.clusters.behaviours.life import Life
 from kiln.testing.conformance import BehaviourOutcome
+from tests.conformance.swarm_bench import SwarmBench
 from tests.unit.test_layering import ROOT
 
 NODES = str(Path(kiln.__file__).parent / 'cluster_drivers' / 'nodes_v1')
@@ -33,32 +30,27 @@ class ExampleConformance(ClusterDriverConformance, unittest.TestCase):
 
 
 class SwarmConformance(
-    Declaration, Answers, SameAnswer, EachNode, Choice, Waiting, Repeats, Truth, Versions,
-    unittest.TestCase,
-):  # fmt: skip
-    """As far as it needs no engines; with them it is judged in tests/functional/swarm."""
+    *(one for one in ClusterDriverConformance.__bases__ if one is not Life), unittest.TestCase
+):
+    """On engines that a bench plays; a life with real ones is in tests/functional/swarm."""
 
     driver = 'kiln.cluster_drivers.swarm_debian_v1.driver:Driver'
-    role = 'control'
-    # Nobody answers at the addresses of the kit, and its measurement waits for as long.
-    look_s = 0.05
+    bench_class = SwarmBench
     # Its keys and certificates take a busy machine a while.
     soon_s = 30.0
 
 
-class MeshConformance(Declaration, Answers, unittest.TestCase):
-    """The models that authors copy; their clusters live in the tests of the commands."""
+class MeshConformance(ClusterDriverConformance, unittest.TestCase):
+    """The models that authors copy."""
 
     driver = str(MODELS / 'mesh_v1')
 
 
-class QuorumConformance(Declaration, Answers, unittest.TestCase):
+class QuorumConformance(ClusterDriverConformance, unittest.TestCase):
     driver = str(MODELS / 'quorum_v1')
-    # Nobody answers at the addresses of the kit.
-    look_s = 0.05
 
 
-class StackConformance(Declaration, Answers, unittest.TestCase):
+class StackConformance(OwnEngineConformance, unittest.TestCase):
     driver = str(MODELS / 'stack_v1')
 
 

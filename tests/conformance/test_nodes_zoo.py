@@ -9,6 +9,8 @@ from kiln.testing.clusters.behaviours.choice import Choice
 from kiln.testing.clusters.behaviours.crashes import AtCommits, AtRandom
 from kiln.testing.clusters.behaviours.disclosure import Disclosure
 from kiln.testing.clusters.behaviours.each_node import EachNode
+from kiln.testing.clusters.behaviours.in_machines import InMachines
+from kiln.testing.clusters.behaviours.legible import Legible
 from kiln.testing.clusters.behaviours.life import Life
 from kiln.testing.clusters.behaviours.repeats import Repeats
 from kiln.testing.clusters.behaviours.same_answer import SameAnswer
@@ -20,7 +22,15 @@ from kiln.testing.clusters.behaviours.waiting import Waiting
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.conformance import BehaviourOutcome
 from kiln.testing.runner import run, selected
-from tests.conformance.node_animals import choosing, giving, lasting, polling
+from tests.conformance import cluster_animals
+from tests.conformance.node_animals import (
+    choosing,
+    giving,
+    lasting,
+    polling,
+    talking,
+    writing,
+)
 
 #: What an author tells the kit about the machines of the polling drivers.
 MACHINES = {
@@ -37,6 +47,9 @@ TOKEN = (EachNode, 'a_join_token_is_bound_to_its_node_and_attempt')
 NO_WAIT = (Waiting, 'bootstrap_does_not_wait')
 IN_TIME = (Waiting, 'a_poll_of_a_machine_that_is_away_ends_by_its_deadline')
 NOT_READY = (Truth, 'a_node_is_not_ready_before_its_machine_is')
+IMPOSSIBLE = (Answers, 'an_impossible_cluster_is_reported')
+COUNTS = (InMachines, 'the_cluster_counts_the_nodes_that_kiln_has')
+GOES = (InMachines, 'a_node_goes_once_its_work_is_done')
 STAY = (Choice, 'nodes_that_must_stay_are_kept')
 
 #: Every wrong driver, the behaviour that catches it, and words of the failure.
@@ -52,6 +65,32 @@ ZOO = {
     giving.Sharing: (*TOKEN, 'is given the token of another'),
     giving.Stale: (*TOKEN, 'is given the token of another'),
     giving.Generous: (EachNode, 'no_node_is_given_the_key_of_the_cluster', 'is given the key'),
+    writing.Broken: (Legible, 'each_file_is_well_formed', 'it is not JSON'),
+    writing.Unquoted: (Legible, 'a_text_reaches_the_files_as_it_is', 'use a filter'),
+    writing.Trusting: (
+        Legible, 'a_secret_reaches_the_files_whatever_its_characters', 'a secret'),
+    writing.Bare: (
+        Legible, 'user_data_from_a_script_names_its_interpreter', 'No machine runs'),
+    writing.Open: (Disclosure, 'a_file_with_a_secret_is_not_for_everybody', '0644'),
+    writing.Plain: (
+        Disclosure, 'what_is_called_like_a_credential_is_a_secret', 'admin_password'),
+    cluster_animals.Lenient: (*IMPOSSIBLE, 'is not reported'),
+    cluster_animals.Placeless: (*IMPOSSIBLE, 'is a place in the cluster file'),
+    cluster_animals.Pensive: (Answers, 'validating_has_no_effect', 'Validating'),
+    cluster_animals.Unequipped: (
+        Answers, 'measuring_never_waits_and_never_fails', 'does not override'),
+    talking.Founding: (
+        InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'founded'),
+    talking.Keeping: (*COUNTS, 'the cluster alone has'),
+    talking.Hasty: (*GOES, 'before its work was done'),
+    talking.Clinging: (*GOES, 'after its work was done'),
+    talking.Complaining: (
+        InMachines, 'tending_a_cluster_that_is_well_reports_nothing', 'could be better'),
+    talking.Blind: (InMachines, 'every_metric_of_a_cluster_is_measured', 'members'),
+    talking.Idle: (InMachines, 'a_rotation_reaches_the_machines', 'the credentials'),
+    talking.Remembering: (
+        InMachines, 'each_call_can_be_repeated_by_another_process', 'create'),
+    talking.Brittle: (InMachines, 'a_lost_answer_of_a_machine_changes_nothing', 'create'),
     giving.Roaming: (Versions, 'all_files_that_nodes_depend_on_belong_to_the_version', 'passwd'),
     choosing.Grasping: (Choice, 'only_nodes_of_the_question_are_named', 'order was asked'),
     choosing.Greedy: (Choice, 'no_more_nodes_go_than_were_asked_for', ''),
@@ -79,7 +118,7 @@ ZOO = {
     lasting.Crooked: (VerbRuns, 'each_verb_runs_and_its_answer_is_plain_data', 'machines'),
 }  # fmt: skip
 #: Drivers from which the wrong ones differ in one way each.
-CORRECT = (choosing.Quorum, polling.Polling)
+CORRECT = (choosing.Quorum, polling.Polling, writing.Writing)
 SUITES = tuple(dict.fromkeys(suite for suite, *_ in ZOO.values()))
 
 
@@ -96,6 +135,8 @@ def told(animal):
     """Return what the author of a driver tells the kit."""
     if issubclass(animal, choosing.Quorum):
         return LEAST
+    if animal in (cluster_animals.Lenient, cluster_animals.Placeless):
+        return {'refused_groups': [{'worker': 0}]}
     return MACHINES if issubclass(animal, polling.Polling) else {}
 
 
@@ -112,6 +153,7 @@ class Zoo(unittest.TestCase):
             *judged(reference(polling.Polling), [Truth], **MACHINES),
             *judged(reference(polling.ByRule), [Truth], ['*ready*', '*failed']),
             *judged(reference(choosing.Quorum), [Choice], **LEAST),
+            *judged(reference(talking.Talking), [InMachines]),
         ]
         self.assertEqual({BehaviourOutcome.PASSED}, {one.outcome for one in results})
 

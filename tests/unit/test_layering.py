@@ -173,6 +173,7 @@ HOMES = {
         'kiln.compute_drivers.authoring.http_adapter',
         'kiln.compute_drivers.docker.api',
         'kiln.compute_drivers.nova.api',
+        'kiln.engine.work_sources.taskflow_board',
     ),
     'urllib3': (
         'kiln.compute_drivers.authoring.connection_failures',
@@ -200,6 +201,7 @@ HOMES = {
     'sqlalchemy': ('kiln.db',),
     'stevedore': ('kiln.compute.loading',),
     'taskflow': ('kiln.engine.work_sources.taskflow_board',),
+    'kazoo': ('kiln.engine.work_sources.taskflow_board',),
     'yaml': (
         'kiln.yaml_schema.reader',
         'kiln.yaml_schema.syntax_errors',

@@ -55,7 +55,7 @@ class _Change(KilnCommand):
 
 
 class Open(_Change):
-    """Open a circuit for all processes; it stays open until 'kiln circuit close'."""
+    """Open a circuit for all processes, until 'kiln circuit close' or for a day."""
 
     opens = True
 

@@ -13,7 +13,7 @@ from kiln.cli.base import KilnCommand
 from kiln.cli.driver.lookup import DRIVER, KIND, class_of_cluster, cluster_record, kind_of
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.calls import open_driver
-from kiln.cluster_drivers.discovery.guide import home_of, image_guide
+from kiln.cluster_drivers.discovery.guide import home_of, image_guide, readme_in
 from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.records import DriverRecord
 from kiln.compute.loading import load_compute_driver
@@ -97,9 +97,8 @@ def of_cluster(record: DriverRecord, driver_class: type[ClusterDriver]) -> Guide
 def _readme(driver_class: type[ClusterDriver]) -> str:
     home = home_of(driver_class)
     # The README beside a class without a folder of its own belongs to another project.
-    if home.name == driver_class.name:
-        for path in sorted(home.glob('README*')):
-            return path.read_text()
+    if home.name == driver_class.name and (text := readme_in(home)) is not None:
+        return text
     return '' if hasattr(driver_class, 'directory') else inspect.getdoc(driver_class) or ''
 
 

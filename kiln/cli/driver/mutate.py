@@ -68,8 +68,8 @@ _JUDGEMENT = (
         '--time-limit',
         type=seconds,
         metavar='SECONDS',
-        help='Time limit of each mutant; one that takes longer counts as caught (default: a '
-        'few times as long as the driver itself takes).',
+        help='Time limit of each mutant, and of each behaviour; a mutant that takes longer counts '
+        'as caught (default: a few times as long as the driver itself takes).',
     ),
     argument(
         '--jobs',

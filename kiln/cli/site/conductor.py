@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import signal
-import socket
-from typing import NoReturn
+import threading
 
 from kiln.cli.base import KilnCommand
 from kiln.telemetry import serving_metrics
@@ -36,25 +35,10 @@ class Conductor(KilnCommand):
                     self.app.say(f'Metrics are at {url}.')
                 with contextlib.suppress(KeyboardInterrupt):
                     self.app.say(f'Working on clusters; {_what_ends_it()} ends it.')
-                    _await_signal()
+                    threading.Event().wait()
                 self.app.say('Stopping.')
 
 
 def _what_ends_it() -> str:
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     return 'SIGTERM' if ignored else 'SIGTERM or Ctrl-C'
-
-
-def _await_signal() -> NoReturn:
-    """Wait for a signal whose handler raises, on whatever thread the kernel delivers it."""
-    woken, waker = socket.socketpair()
-    with woken, waker:
-        # Python runs the handler on the main thread. If the signal interrupts another
-        # thread, the main thread would sleep on: the byte wakes it.
-        waker.setblocking(False)
-        before = signal.set_wakeup_fd(waker.fileno())
-        try:
-            while True:
-                woken.recv(1)
-        finally:
-            signal.set_wakeup_fd(before)

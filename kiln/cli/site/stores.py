@@ -63,7 +63,9 @@ def configured_hooks(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Hooks:
             file=file_of(options.file),
             entries=entry_points(group='kiln.hooks'),
         )
-    return Hooks(found, max_calls=options.max_calls, clock=clock)
+    return Hooks(
+        found, max_calls=options.max_calls, max_disk_mib=options.max_disk_mib, clock=clock
+    )
 
 
 def clusters_extra() -> contextlib.AbstractContextManager[None]:
@@ -80,11 +82,12 @@ def configured_site(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Site:
     # Callers of the store alone need neither the engine nor backends nor YAML.
     with clusters_extra():
         from kiln.cluster_service.site import open_site
-    from kiln.cluster_drivers.secrets import open_secrets
+    from kiln.cluster_drivers.secrets import given_secrets, open_secrets
     from kiln.compute.backends import DriverManager
 
     try:
         manager = DriverManager(conf)
+        secrets = None if conf.secrets.directory else given_secrets()
         return open_site(
             store,
             conf.clusters,
@@ -93,7 +96,7 @@ def configured_site(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Site:
             default_backend=manager.default_backend,
             open_hooks=functools.partial(configured_hooks, conf, clock),
             clock=clock,
-            secrets=open_secrets(secrets_conf.directory_of(conf.secrets.directory)),
+            secrets=secrets or open_secrets(secrets_conf.directory_of(conf.secrets.directory)),
             credentials=conf.secrets.credentials,
             export_readings=cluster_export() if conf.compute.metrics else None,
         )

@@ -26,6 +26,8 @@ class DiscoverySettings:
     driver_origin: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: True if a disabled driver is also out of use for its existing clusters.
     disabled_hard: bool = False
+    #: True if a driver that changed without a new version is out of use for its clusters.
+    refuse_changed: bool = False
 
     @classmethod
     def from_options(cls, values: Any) -> Self:
@@ -37,6 +39,7 @@ class DiscoverySettings:
             enabled_beta_drivers=tuple(values.enabled_beta_drivers),
             driver_origin=dict(values.driver_origin),
             disabled_hard=values.disabled_hard,
+            refuse_changed=values.refuse_changed_drivers,
         )
 
     def unknown_names(self, records: Iterable[DriverRecord]) -> list[str]:

@@ -61,10 +61,15 @@ class Catalogue:
     """The drivers found by one discovery; discover again to find new drivers."""
 
     def __init__(
-        self, found: Mapping[DriverRecord, DriverSource], *, disabled_hard: bool = False
+        self,
+        found: Mapping[DriverRecord, DriverSource],
+        *,
+        disabled_hard: bool = False,
+        refuse_changed: bool = False,
     ) -> None:
         self._sources = dict(found)
         self._disabled_hard = disabled_hard
+        self._refuse_changed = refuse_changed
 
     @property
     def records(self) -> Sequence[DriverRecord]:
@@ -93,10 +98,11 @@ class Catalogue:
     def load_pinned(self, pin: DriverPin) -> LoadedDriver:
         """Return the driver of an existing cluster, even if it is disabled now.
 
-        A driver that has changed without a new version is used, and a warning is logged.
+        A driver that has changed without a new version is used, and a warning is logged,
+        unless the site refuses it.
 
         :raises ClusterDriverUnknown: the pinned version is no longer installed.
-        :raises ClusterDriverUnusable: the driver is broken, or disabled hard.
+        :raises ClusterDriverUnusable: the driver is broken, disabled hard, or refused.
         """
         check = check_pin(pin, self.records)
         record = check.record
@@ -111,6 +117,11 @@ class Catalogue:
                 'With disabled_hard this also applies to its existing clusters.'
             )
         if check.state is PinState.CHANGED:
+            if self._refuse_changed:
+                raise ClusterDriverUnusable(
+                    f'Cannot serve the cluster: {check.message} With refuse_changed_drivers the '
+                    f'changed driver is not used.'
+                )
             LOG.warning('%s', check.message)
         return self._load(record)
 
@@ -145,7 +156,11 @@ def discover(settings: DiscoverySettings) -> Catalogue:
         LOG.warning('[clusters] names a driver that is not installed. %s', unknown)
     records = activated(found, settings)
     catalogued = dict(zip(records, sources, strict=True))
-    return Catalogue(catalogued, disabled_hard=settings.disabled_hard)
+    return Catalogue(
+        catalogued,
+        disabled_hard=settings.disabled_hard,
+        refuse_changed=settings.refuse_changed,
+    )
 
 
 def _directories(driver_path: Iterable[Path]) -> Iterator[DriverSource]:

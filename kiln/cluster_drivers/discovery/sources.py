@@ -28,11 +28,12 @@ from kiln.cluster_drivers.discovery.manifest import (
     from_version_module,
     from_yaml,
 )
-from kiln.plugins.foreign_files import unsafe_because
+from kiln.plugins.foreign_files import read_beneath, unsafe_because
 
 #: The name of the class in a driver.py.
 CLASS = 'Driver'
 _DIGITS = 16
+_MOST_BYTES = 1024 * 1024
 # Other threads see a package before its __init__.py has run; a driver can load another.
 _IMPORTING = threading.RLock()
 
@@ -230,14 +231,18 @@ def _files(location: Path) -> Iterable[tuple[str, Path]]:
         folders[:] = sorted(one for one in folders if one not in unseen and one[0] != '.')
         for name in names:
             path = inside / name
-            if name[0] != '.' and path.suffix != '.pyc' and path.is_file():
+            if name[0] != '.' and path.is_file():
                 yield path.relative_to(location).as_posix(), path
 
 
 def _manifest_in(folder: Path) -> Manifest:
     for name, read in (('driver.yaml', from_yaml), ('version.py', from_version_module)):
-        if (path := folder / name).is_file():
-            return read(path.read_text(encoding='utf-8'))
+        if (folder / name).is_file():
+            try:
+                content = read_beneath(folder, name, most_bytes=_MOST_BYTES)
+            except ValueError as exc:
+                raise ManifestError(f'its {name} {exc}') from exc
+            return read(content.decode())
     return Manifest()
 
 

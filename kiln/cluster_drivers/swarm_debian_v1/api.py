@@ -19,7 +19,8 @@ from .line import PORT
 from .values import Role
 from .view import authority_of, view_of
 
-_LONGEST_DAYS = 3650
+#: An engine cannot revoke a certificate, so none lives long.
+_LONGEST_DAYS = 90
 
 
 def nodes(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -72,12 +73,15 @@ def docker_context(
     addresses = [node.address for node in view.managers if node.address]
     if not addresses:
         raise ClusterDriverError(f'Cluster {cluster.name} has no manager with an address.')
-    authority = authority_of(context, cluster)
-    papers = authority.for_person(arguments['name'], SYSTEM_CLOCK.time(), arguments['days'])
+    papers = authority_of(context, cluster).for_person(
+        arguments['name'], SYSTEM_CLOCK.time(), arguments['days']
+    )
+    # Not that of the cluster: whatever a worker signs, people trust managers alone.
+    trusted = b''.join(view.papers(node).certificate for node in view.managers)
     host = addresses[0]
     endpoint = f'tcp://[{host}]:{PORT}' if ':' in host else f'tcp://{host}:{PORT}'
     folder = Path(arguments['to']).expanduser().absolute()
-    file = write_context(folder, cluster.name, endpoint, authority.certificate, papers)
+    file = write_context(folder, cluster.name, endpoint, trusted, papers)
     return {
         'endpoint': endpoint,
         'folder': str(folder),
@@ -120,7 +124,7 @@ verbs = {
             Parameter(name='to', required=True, help='Folder to write to; created if missing.'),
             Parameter(name='name', default='user', help='Name of the person in the certificate.'),
             Parameter(
-                name='days', type=ParameterType.INTEGER, default=365, minimum=1,
+                name='days', type=ParameterType.INTEGER, default=30, minimum=1,
                 maximum=_LONGEST_DAYS, help='Days for which the certificate is valid.',
             ),
         ),

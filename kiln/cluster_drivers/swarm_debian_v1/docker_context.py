@@ -11,16 +11,14 @@ from pathlib import Path
 from .pki import Papers
 
 
-def write_context(
-    folder: Path, name: str, endpoint: str, authority: bytes, papers: Papers
-) -> Path:
+def write_context(folder: Path, name: str, endpoint: str, trusted: bytes, papers: Papers) -> Path:
     """Write certificates, a key and their archive for ``docker context import``.
 
     Only the owner can read the folder and its files. Existing files are replaced. Return
     the path of the archive.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    files = {'ca.pem': authority, 'cert.pem': papers.certificate, 'key.pem': papers.key}
+    files = {'ca.pem': trusted, 'cert.pem': papers.certificate, 'key.pem': papers.key}
     for file, content in files.items():
         _write(folder / file, content)
     described = {

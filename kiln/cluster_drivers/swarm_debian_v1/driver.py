@@ -55,10 +55,9 @@ class Driver(NodeClusterDriver):
         swarm nor control an engine.
         """
         given = super().bootstrap(context, cluster, node)
-        authority = authority_of(context, cluster)
-        papers = authority.for_node(node)
+        papers = self.view(context, cluster).papers(node)
         files = (
-            _file('ca.pem', authority.certificate, 0o644),
+            _file('ca.pem', authority_of(context, cluster).certificate, 0o644),
             _file('authority.pem', papers.certificate + papers.key, 0o600),
         )
         return dataclasses.replace(given, files=(*given.files, *files))

@@ -110,7 +110,7 @@ class Engine:
 
 def _bind(address: str) -> dict[str, Any]:
     # It listens on all addresses, and advertises the address in kiln's records.
-    anywhere = '[::]' if ':' in address else '0.0.0.0'  # noqa: S104
+    anywhere = '[::]' if ':' in address else '0.0.0.0'  # noqa: S104  # Swarm's, on the node
     return {'ListenAddr': f'{anywhere}:{_SWARM_PORT}', 'AdvertiseAddr': _bracketed(address)}
 
 

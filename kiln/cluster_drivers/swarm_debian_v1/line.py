@@ -61,11 +61,11 @@ class Line(Protocol):
         """Close the connection."""
 
 
-def trust(authority: Authority) -> ssl.SSLContext:
+def trust(authority: Authority, now: float) -> ssl.SSLContext:
     """Return kiln's TLS context for one cluster: its certificate, and the CA to trust."""
     context = ssl.create_default_context(cadata=authority.certificate.decode())
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    papers = authority.kiln
+    papers = authority.for_kiln(now)
     # Python reads keys only from files; this file is never on a disk.
     file = os.memfd_create('kiln-swarm')
     try:

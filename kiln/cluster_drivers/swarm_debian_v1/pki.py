@@ -1,8 +1,9 @@
 """Certificates of a cluster, derived from its key; the only user of cryptography.
 
 The same key always gives the same bytes, so no certificate is stored. Each node gets its
-own certificate authority, which can sign for that node only and for no client: with it
-the node creates a certificate for its current addresses.
+own certificate authority, which can sign for that node only and for no client. With it a
+manager creates a certificate for its name and its current addresses, where people reach
+it, and a worker for its name alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import dataclasses
 import datetime
 import functools
 import hashlib
+import ipaddress
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -23,6 +25,10 @@ from kiln.clusters.models import Node
 #: The clock of a newly started machine can be behind.
 _SKEW = datetime.timedelta(hours=1)
 _FOR_AS_LONG_AS_IT_LIVES = datetime.timedelta(days=20 * 365)
+_EVERY_ADDRESS = [x509.IPAddress(ipaddress.ip_network(every)) for every in ('0.0.0.0/0', '::/0')]
+#: kiln's own certificate changes after so long. It is valid for one such period more on
+#: both sides, whatever the clocks of machines say.
+PERIOD_S = 7 * 86_400.0
 _SERVER, _CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
 
 
@@ -52,21 +58,29 @@ class Authority:
         root = self._builder('authority', self._signer, authority=True)
         return _pem(root.sign(self._signer, None))
 
-    def for_node(self, node: Node) -> Papers:
-        """Return the authority of one attempt of a node; the same for each call."""
+    def for_node(self, node: Node, *, by_address: bool) -> Papers:
+        """Return the authority of one attempt of a node; the same for each call.
+
+        Only with ``by_address`` it can sign for addresses: that of a worker must not be
+        able to sign for those of a manager.
+        """
         name = identity(node)
         key = self._derived(f'node {name}')
-        constraints = x509.NameConstraints([x509.DNSName(name)], None)
+        constraints = x509.NameConstraints(
+            [x509.DNSName(name)], None if by_address else _EVERY_ADDRESS
+        )
         builder = self._builder(name, key, _SERVER, authority=True).add_extension(
             constraints, critical=True
         )
         return _papers(builder, key, self._signer)
 
-    @functools.cached_property
-    def kiln(self) -> Papers:
-        """The client certificate of kiln itself."""
+    def for_kiln(self, now: float) -> Papers:
+        """Return the client certificate of kiln itself, for a few weeks; see ``PERIOD_S``."""
         key = self._derived('kiln')
-        return _papers(self._builder('kiln', key, _CLIENT), key, self._signer)
+        began = now // PERIOD_S * PERIOD_S
+        since, until = _moment(began - PERIOD_S), _moment(began + 2 * PERIOD_S)
+        builder = self._builder('kiln', key, _CLIENT, since=since, until=until)
+        return _papers(builder.serial_number(self._serial(f'kiln {began}')), key, self._signer)
 
     def for_person(self, name: str, now: float, days: int) -> Papers:
         """Return a new certificate and key for a person, valid for some days; new per call."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from kiln.clock import SYSTEM_CLOCK
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Cluster, Node
@@ -16,7 +17,7 @@ from kiln.clusters.models import Cluster, Node
 from . import rules
 from .engine import Engine
 from .line import Refused, Silent, TlsLine, trust
-from .pki import Authority
+from .pki import PERIOD_S, Authority, Papers
 from .values import GROUP, NODE, ZONE, EngineInfo, Membership, Role
 
 #: The role of the groups that kiln's engine builds first.
@@ -74,6 +75,14 @@ class View:
         zone = {ZONE: node.place.zone} if node.place.zone else {}
         return {**{name: str(own[name]) for name in own}, **zone, GROUP: node.group, NODE: node.id}
 
+    def papers(self, node: Node) -> Papers:
+        """Return the certificate authority of a node, with which it certifies itself.
+
+        :raises ClusterError: the cluster's key is not available.
+        """
+        manages = self.role(node) is Role.MANAGER
+        return authority_of(self.context, self.cluster).for_node(node, by_address=manages)
+
     # ---- engines -----------------------------------------------------------------
 
     def engine(self, node: Node) -> Engine:
@@ -130,14 +139,15 @@ def view_of(context: Context, cluster: Cluster, params: Params | None = None) ->
 
 def open_engine(context: Context, cluster: Cluster, node: Node) -> Engine:
     """Return the client of a node's engine; send no request."""
-    tls = _trust(context.join_key(), cluster.id, cluster.created_at)
+    period = SYSTEM_CLOCK.time() // PERIOD_S
+    tls = _trust(context.join_key(), cluster.id, cluster.created_at, period)
     return Engine(TlsLine(node, tls), node.address or '')
 
 
 @functools.lru_cache(maxsize=256)
-def _trust(key: bytes, cluster_id: str, since: float) -> ssl.SSLContext:
+def _trust(key: bytes, cluster_id: str, since: float, period: float) -> ssl.SSLContext:
     # Reading keys takes longer than a request, and each request needs them.
-    return trust(Authority(key, cluster_id, since))
+    return trust(Authority(key, cluster_id, since), period * PERIOD_S)
 
 
 def _no_params(context: Context, cluster: Cluster, node: Node) -> dict[str, object]:

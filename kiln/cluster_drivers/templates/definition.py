@@ -53,7 +53,8 @@ class TemplateDefinition:
         A ``spot`` is the position of a declaration; the default is the line of the caller.
         """
         self._directory = directory
-        self._user_data = user_data
+        #: The name of the template of the user data.
+        self.user_data = user_data
         self._used: dict[str, Spot] = {}
         self._templates: dict[str, TextTemplate] = {}
         self._spots: dict[tuple[str, str], Spot] = {}
@@ -189,7 +190,7 @@ class TemplateDefinition:
     @property
     def digest(self) -> str:
         """Digest of the templates in use and of their destinations."""
-        parts = [self._user_data, sorted(self.files.items(), key=str)]
+        parts = [self.user_data, sorted(self.files.items(), key=str)]
         texts = sorted((name, one.text) for name, one in self._templates.items())
         return hashlib.sha256(repr((parts, texts)).encode()).hexdigest()
 
@@ -230,8 +231,8 @@ class TemplateDefinition:
         found, params = self._facts_and_params(context, cluster, node)
         known = self._known(context, node, found, params)
         user_data = None
-        if self._user_data is not None:
-            user_data = self._templates[self._user_data].render(known).encode()
+        if self.user_data is not None:
+            user_data = self._templates[self.user_data].render(known).encode()
         return Definition(user_data=user_data, files=self._files(known), params=params)
 
     def get_outputs(self, context: Context, cluster: Cluster) -> Mapping[str, Any]:

@@ -7,11 +7,13 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 #: Stands for harmless text, which can be empty.
 BARE = '\x02'
 
+#: The deepest collections of YAML; to read deeper ones takes PyYAML minutes.
+_DEEPEST = 50
 _CONTROL = re.compile(r'[\x00\x03-\x08\x0b-\x1f\x7f]')
 _ALONE = re.compile(r'(?<=[\s\[{,])\x02(?=[\s\]},]|\Z)')
 _ENCODING = re.compile(r'^[ \t]*#.*(?:coding[:=]|\x02)', re.MULTILINE)
@@ -77,6 +79,10 @@ def _spans(text: str) -> Iterator[_Span]:
             is_key = within_key or (is_mapping and count % 2 == 0)
         if isinstance(event, yaml.CollectionStartEvent):
             stack.append((isinstance(event, yaml.MappingStartEvent), is_key, 0))
+            if len(stack) > _DEEPEST:
+                problem = f'it is nested more than {_DEEPEST} deep'
+                mark: Any = event.start_mark
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
         assert event.start_mark is not None
         assert event.end_mark is not None
         is_plain = isinstance(event, yaml.ScalarEvent) and event.style is None

@@ -39,7 +39,7 @@ _ARGUMENT = _pattern(r'[\w./:@%+,=\x01-]+')
 _FORMAT = _pattern(r"""['"]?[\w%\[(<]""")
 # A here-document whose word has no quotes expands these, and joins lines at a backslash.
 _LIVE = _pattern(r'` | \$[({\x02] | \\(?:\x02|\Z)')
-_MAYBE_WORD = _pattern(r'[\w\t\x02]*\x02[\w\t\x02]*')
+_MAYBE_WORD = _pattern(r'[\w\t]*+\x02[\w\t\x02]*+')
 
 _RESERVED = {'if', 'then', 'elif', 'else', 'fi', 'while', 'until', 'do', 'done', '{', '}', '!'}
 # Words that change how the rest is read, not in every shell alike.

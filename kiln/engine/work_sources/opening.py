@@ -31,7 +31,7 @@ _FORMS = 'database, zookeeper://HOST[:PORT][,HOST[:PORT]...]/PATH, etcd://HOST[:
 class TlsFiles:
     """The TLS files of a connection: names of PEM files, None without one."""
 
-    #: Trusted certificates, instead of the system's.
+    #: Trusted certificates, instead of the system's; on Redis beside them.
     ca: str | None = None
     #: Certificate and key of the client.
     cert: str | None = None

@@ -1,6 +1,6 @@
 """TaskFlow jobboards, and their particularities on ZooKeeper, etcd and Redis.
 
-Found in TaskFlow 6.5, kazoo 2.11 and etcd3gw 2.7; TaskFlow is used only here:
+Found in TaskFlow 6.5, kazoo 2.11 and etcd3gw 2.7; they are used only here:
 
 * Claims on etcd and Redis never expire unless they are given a time, and then nothing in
   TaskFlow extends them. Claims on ZooKeeper last as long as its session.
@@ -14,8 +14,11 @@ Found in TaskFlow 6.5, kazoo 2.11 and etcd3gw 2.7; TaskFlow is used only here:
 * A board on ZooKeeper that lost its session reports that it is not connected for ever
   after. The watch of etcd ends silently, and errors of etcd are not translated. So the
   board is discarded after any error.
-* TaskFlow does not pass the trusted certificates to the ZooKeeper client that it makes. So
-  the client is made here; then the board does not close it.
+* TaskFlow does not pass the trusted certificates to the ZooKeeper client that it makes, and
+  that client checks no host name. So it is given a handler that opens its connections.
+* The client of etcd heeds variables of the environment: REQUESTS_CA_BUNDLE replaces the
+  trusted certificates that are configured, and a proxy would see each request. So its
+  session is made here.
 * The version of ZooKeeper can be read only if the operator has allowed that, so it is not
   read.
 """
@@ -25,13 +28,17 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
+import socket
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import requests
+from kazoo.handlers.threading import SequentialThreadingHandler
 from taskflow import exceptions as taskflow_exc
 from taskflow.jobs import backends
+from taskflow.jobs.backends.impl_etcd import EtcdJobBoard
 from taskflow.jobs.base import POSTED, NotifyingJobBoard
-from taskflow.utils import kazoo_utils
 
 from kiln.engine.work_sources.boards import Board, BoardAway, Job
 
@@ -45,16 +52,11 @@ class TaskflowBoard(Board):
         self._owner = owner
         self._claim_s = max(1, math.ceil(claim_s))
         self._board: Any = None
-        self._client: Any = None
 
     def connect(self, posted: Callable[[], None]) -> None:
         """Connect, within the time that the configuration gives it."""
         with self._explained('reach'):
-            given = {}
-            if 'ca' in self._conf:
-                self._client = given['client'] = kazoo_utils.make_client(self._conf)
-                self._client.ca = self._conf['ca']
-            self._board = backends.fetch('kiln', self._conf, **given)
+            self._board = self._made()
             if isinstance(self._board, NotifyingJobBoard):
                 self._board.notifier.register(POSTED, lambda event, details: posted())
             self._board.connect()
@@ -100,14 +102,19 @@ class TaskflowBoard(Board):
     def close(self) -> None:
         """Disconnect; ends the threads of TaskFlow."""
         board, self._board = self._board, None
-        client, self._client = self._client, None
         with self._explained('leave'):
             if board is not None:
                 board.close()
-            if client is not None:
-                kazoo_utils.finalize_client(client)
 
     # ---- within --------------------------------------------------------------------
+
+    def _made(self) -> Any:
+        """Return the board, not connected."""
+        if self._conf['board'] == 'etcd':
+            return _EtcdBoard('kiln', {**self._conf, 'session': _session(self._conf)})
+        if self._conf.get('use_ssl'):
+            return backends.fetch('kiln', {**self._conf, 'handler': _TlsHandler(self._conf)})
+        return backends.fetch('kiln', self._conf)
 
     def _end(self, job: Job, action: str, way: str) -> None:
         with self._explained(action), contextlib.suppress(taskflow_exc.NotFound):
@@ -142,6 +149,45 @@ class TaskflowBoard(Board):
             raise BoardAway(
                 f'Cannot {action} the jobboard at {self._name}: {why.rstrip(".")}.'
             ) from exc
+
+
+class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # no types
+    """Opens connections to the named host of ZooKeeper, and to no other."""
+
+    def __init__(self, conf: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._trusted = ssl.create_default_context(cafile=conf.get('ca'))
+        if 'certfile' in conf:
+            self._trusted.load_cert_chain(conf['certfile'], conf.get('keyfile'))
+
+    def create_connection(
+        self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
+    ) -> ssl.SSLSocket:
+        """Connect to an address of a host."""
+        plain = socket.create_connection(address, timeout)
+        try:
+            return self._trusted.wrap_socket(plain, server_hostname=hostname)
+        # No other code has the socket so far.
+        except BaseException:
+            plain.close()
+            raise
+
+
+class _EtcdBoard(EtcdJobBoard):  # type: ignore[misc]  # no types
+    """A board on etcd that can be given the session of its client."""
+
+    ETCD_CONFIG_OPTIONS = (*EtcdJobBoard.ETCD_CONFIG_OPTIONS, ('session', lambda session: session))
+
+
+def _session(conf: Mapping[str, Any]) -> requests.Session:
+    session = requests.Session()
+    session.trust_env = False
+    if 'ca_cert' in conf:
+        session.verify = conf['ca_cert']
+    if 'cert_cert' in conf:
+        key = conf.get('cert_key')
+        session.cert = (conf['cert_cert'], key) if key else conf['cert_cert']
+    return session
 
 
 def _ends(job: Any) -> bool:

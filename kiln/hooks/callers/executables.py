@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import resource
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from kiln.hooks.hook import Executable
@@ -19,40 +22,136 @@ LATER = 75
 _PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 #: Bytes read from the end of stderr.
 _LAST_BYTES = 4096
+_MIB = 1024 * 1024
+#: Bytes that an entry of a directory counts at least.
+_SMALLEST = 4096
+#: Seconds between two looks at the size of the working directory.
+_LOOK_S = 0.25
+# Limits that a process sets itself have no gap after its start. The units of ulimit are 512
+# bytes; the words of the program are not parsed.
+_LIMITED = ('/bin/sh', '-c', 'ulimit -c 0 && ulimit -f "$0" && exec "$@"')
+
+
+class _TooMuch(Exception):
+    """A program has written more than it is allowed to."""
 
 
 def call_executable(
-    executable: Executable, document: Mapping[str, Any], timeout_s: float
+    executable: Executable,
+    document: Mapping[str, Any],
+    timeout_s: float,
+    *,
+    max_disk_mib: int = 256,
 ) -> Answer:
     """Run a program; return when it has exited, or was killed at the timeout.
 
     The program reads the payload from stdin. It inherits neither the environment nor
     the open files nor the working directory of kiln. Its temporary working directory is
-    removed afterwards.
+    removed afterwards. No file that it writes is larger than the limit, and it is killed if
+    all files in that directory together are.
     """
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(
-            tempfile.TemporaryDirectory(prefix='kiln-hook-', ignore_cleanup_errors=True)
-        )
+        folder = stack.enter_context(_folder())
         # Files instead of pipes: a pipe blocks when it is full and nobody reads it.
         given, out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         given.write(json.dumps(document).encode())
         given.seek(0)
         try:
+            _check(executable.argv[0])
             process = subprocess.Popen(  # noqa: S603 the operator configures the program
-                executable.argv, stdin=given, stdout=out, stderr=err, cwd=folder,
+                (*_LIMITED, _blocks(max_disk_mib), *executable.argv),
+                stdin=given, stdout=out, stderr=err, cwd=folder,
                 env=_environment(folder, document), start_new_session=True,
             )  # fmt: skip
         except OSError as exc:
             return Answer.failed(f'it cannot be run: {exc.strerror}')
         try:
-            status = process.wait(timeout_s)
+            status = _ended(process, folder, timeout_s, max_disk_mib * _MIB)
+        except _TooMuch:
+            _kill(process)
+            return Answer.failed(f'it wrote more than {max_disk_mib} MiB and was killed')
         except subprocess.TimeoutExpired:
             _kill(process)
             said = last_lines(_end(err))
             late = f'it did not exit within {timeout_s:g} s and was killed'
             return Answer.failed(f'{late}: {said}' if said else late)
         return _answer(status, _beginning(out), _end(err))
+
+
+def _check(program: str) -> None:
+    """Check that a program can be run, because the error of the shell would be one of its own.
+
+    :raises OSError: it cannot.
+    """
+    os.stat(program)
+    if not os.access(program, os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _blocks(max_disk_mib: int) -> str:
+    """Return the largest size of a file for ulimit, within the limit of kiln itself."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    most = max_disk_mib * _MIB
+    return str((most if hard == resource.RLIM_INFINITY else min(most, hard)) // 512)
+
+
+def _ended(
+    process: subprocess.Popen[bytes], folder: str, timeout_s: float, most_bytes: int
+) -> int:
+    """Wait for a program; return its status."""
+    ends_at = time.monotonic() + timeout_s
+    while True:
+        left_s = ends_at - time.monotonic()
+        try:
+            status = process.wait(min(left_s, _LOOK_S))
+        except subprocess.TimeoutExpired:
+            if left_s <= _LOOK_S:
+                raise
+        else:
+            if status == -signal.SIGXFSZ:
+                raise _TooMuch
+            return status
+        taken = 0
+        for size in _sizes(folder):
+            taken += size
+            if taken > most_bytes:
+                raise _TooMuch
+
+
+def _sizes(folder: str) -> Iterator[int]:
+    """Yield the sizes of all that is in a folder on which a program is still at work."""
+    left = [folder]
+    while left:
+        try:
+            with os.scandir(left.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(entry.path)
+                    size = entry.stat(follow_symlinks=False).st_blocks * 512
+                    # Empty files can fill a file system, too.
+                    yield max(size, _SMALLEST)
+        except FileNotFoundError:
+            continue
+        except OSError as exc:
+            # Its path is too long, or the program took away kiln's permission to look.
+            raise _TooMuch from exc
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[str]:
+    folder = tempfile.TemporaryDirectory(prefix='kiln-hook-', ignore_cleanup_errors=True)
+    try:
+        yield folder.name
+    finally:
+        try:
+            folder.cleanup()
+        # The folder is deeper than Python can go.
+        except RecursionError:
+            subprocess.run(  # noqa: S603  # our own folder
+                ['rm', '-rf', '--', folder.name],  # noqa: S607  # found in the path below
+                check=False,
+                env={'PATH': _PATH},
+            )
 
 
 def _environment(folder: str, document: Mapping[str, Any]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import logging
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -179,7 +180,8 @@ class ImageBuilder:
         }
         last: collections.deque[str] = collections.deque(maxlen=_LAST)
         course = Course()
-        with log.open('w') as written:
+        # Not for other users: a recipe can print anything.
+        with open(log, 'w', opener=lambda path, flags: os.open(path, flags, 0o640)) as written:
 
             def read(line: str) -> None:
                 written.write(line)

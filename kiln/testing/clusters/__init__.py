@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kiln.testing.clusters.behaviours.crashes import CrashConformance
     from kiln.testing.clusters.engine_bench import EngineBench, EngineNode
+    from kiln.testing.clusters.machine_bench import Booted, MachineBench, Request, Response
     from kiln.testing.clusters.road.machines import Machine
     from kiln.testing.clusters.simulation.site import Site
     from kiln.testing.clusters.subjects import find_driver
@@ -30,24 +31,32 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    'Booted',
     'ClusterDriverConformance',
     'CrashConformance',
     'EngineBench',
     'EngineNode',
     'Machine',
+    'MachineBench',
     'OwnEngineConformance',
+    'Request',
+    'Response',
     'Site',
     'find_driver',
     'run_cluster_conformance',
 ]
 
 _HOMES = {
+    'Booted': 'machine_bench',
     'ClusterDriverConformance': 'suite',
     'CrashConformance': 'behaviours.crashes',
     'EngineBench': 'engine_bench',
     'EngineNode': 'engine_bench',
     'Machine': 'road.machines',
+    'MachineBench': 'machine_bench',
     'OwnEngineConformance': 'suite',
+    'Request': 'machine_bench',
+    'Response': 'machine_bench',
     'Site': 'simulation.site',
     'find_driver': 'subjects',
     'run_cluster_conformance': 'suite',

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import pkgutil
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,8 +13,8 @@ from kiln.cluster_drivers.calls import open_driver
 from kiln.clusters.models import Cluster
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers.authoring.bench import CannotBeShown
-from kiln.exceptions import DriverLoadError
 from kiln.testing.clock import VirtualClock
+from kiln.testing.clusters.named_bench import named_bench
 
 #: Real seconds that an engine with a clock of its own is given between two polls.
 _REAL_S = 0.02
@@ -62,6 +61,8 @@ class EngineBench:
     cluster_file: str = CLUSTER_FILE
     #: What an update and an upgrade change; not shown if the driver refuses it.
     other: MachineSpec = MachineSpec(image='kit-2')
+    #: Values that the driver refuses; each alone, of the cluster or of a group.
+    refused: Sequence[MachineSpec] = ()
     #: Seconds of the fake clock within which each operation ends.
     takes_s: float = 300.0
     #: True if a bench in another process that is given the same folder has the same engine:
@@ -137,21 +138,4 @@ def engine_bench_of(driver_class: type[ClusterDriver]) -> type[EngineBench]:
 
     :raises DriverLoadError: it names one that cannot be imported.
     """
-    named = getattr(driver_class, 'bench', None)
-    if named is None:
-        return EngineBench
-    if isinstance(named, type):
-        return named
-    beside = driver_class.__module__.rpartition('.')[0] if named.startswith('.') else ''
-    try:
-        found = pkgutil.resolve_name(f'{beside}{named}')
-    # The code of an author can raise anything.
-    except Exception as exc:
-        raise DriverLoadError(
-            f'Cannot load bench {named!r} of {driver_class.name!r}: {exc}.'
-        ) from exc
-    if not isinstance(found, type) or not issubclass(found, EngineBench):
-        raise DriverLoadError(
-            f'Cannot use bench {named!r} of {driver_class.name!r}: it is not an EngineBench.'
-        )
-    return found
+    return named_bench(driver_class, EngineBench) or EngineBench

@@ -19,6 +19,8 @@ from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.engine_bench import EngineBench, engine_bench_of
+from kiln.testing.clusters.machine_bench import MachineBench
+from kiln.testing.clusters.named_bench import named_bench
 from kiln.testing.clusters.road.machines import Machine
 from kiln.testing.clusters.road.network import Network
 from kiln.testing.clusters.simulation.course import Course, Ending
@@ -52,10 +54,12 @@ class ClusterFixture(Behaviours):
     drained_machine: Machine | None = None
     #: By role: the nodes that must stay ready while others go, in a cluster of ``groups``.
     least: Mapping[str, int] = MappingProxyType({})
+    #: Clusters that the driver refuses, by the nodes of each role.
+    refused_groups: Sequence[Mapping[str, int]] = ()
     #: What differs after an upgrade.
     other: MachineSpec = MachineSpec(image='kit-2')
-    #: The bench of a driver with an engine of its own; None is the bench that it names.
-    bench_class: type[EngineBench] | None = None
+    #: The bench of the driver's engine, or of its machines; None is the bench that it names.
+    bench_class: type[EngineBench] | type[MachineBench] | None = None
     soon_rule = 'poll once, never wait.'
     #: Deadline in seconds that a poll is given; a poll that gets no answer waits this long.
     look_s: float = 2.5
@@ -71,9 +75,35 @@ class ClusterFixture(Behaviours):
                 f'{type(self).__name__} must set driver to the driver that it judges.'
             )
         self.driver_class = find_driver(self.driver)
+        self._take_from_bench()
         self.network = Network()
         # What a driver waits for in the kit takes virtual time.
         self.clocks = (SYSTEM_CLOCK, self.network.clock)
+
+    def _take_from_bench(self) -> None:
+        """Take what a bench of machines knows of the driver, if the author has set nothing."""
+        bench_class = self.machine_bench_class()
+        if bench_class is not None:
+            if bench_class.groups and not self._own_groups:
+                self.groups = bench_class.groups
+            self.least = self.least or bench_class.least
+            self.refused_groups = self.refused_groups or bench_class.refused_groups
+
+    def machine_bench_class(self) -> type[MachineBench] | None:
+        """Return the bench that plays the machines of the driver; None without one."""
+        if not issubclass(self.driver_class, NodeClusterDriver):
+            return None
+        if self.bench_class is not None:
+            assert issubclass(self.bench_class, MachineBench)
+            return self.bench_class
+        return named_bench(self.driver_class, MachineBench)
+
+    def engine_bench_class(self) -> type[EngineBench]:
+        """Return the bench of the driver's own engine."""
+        if self.bench_class is not None:
+            assert issubclass(self.bench_class, EngineBench)
+            return self.bench_class
+        return engine_bench_of(self.driver_class)
 
     @property
     def _own_groups(self) -> bool:
@@ -87,9 +117,7 @@ class ClusterFixture(Behaviours):
         if issubclass(self.driver_class, NodeClusterDriver):
             return self.driver_class.open()
         folder = self.new_folder()
-        bench = (self.bench_class or engine_bench_of(self.driver_class))(
-            self.driver_class, folder, VirtualClock()
-        )
+        bench = self.engine_bench_class()(self.driver_class, folder, VirtualClock())
         self.addCleanup(bench.close)
         return bench.open()
 

@@ -24,16 +24,30 @@ JOIN_KEY = b'k' * 32
 COUNTS: Mapping[str, int] = MappingProxyType({'control': 3, 'worker': 3})
 
 
-class KitSecrets:
+class Secret:
     """A secret store that returns the same secret for every name."""
 
+    def __init__(self, value: str = SECRET) -> None:
+        self._value = value
+
     def get(self, name: str) -> str:
-        return SECRET
+        # As a store of a site does, which looks for a file of that name.
+        if not isinstance(name, str):
+            raise TypeError(f'the name of a secret is a text, not {name!r}')
+        return self._value
+
+
+class ChangingSecret(Secret):
+    """The same, of which operators can change the secret."""
+
+    def change(self) -> None:
+        """Put another secret in the place of each."""
+        self._value += '-new'
 
 
 def context(*nodes: Node, join_key: bytes = JOIN_KEY, **more: Any) -> Context:
     """Return the context of a call."""
-    given = {'site': 'kit', 'secrets': KitSecrets(), **more}
+    given = {'site': 'kit', 'secrets': Secret(), **more}
     return Context(nodes=nodes, join_key=lambda: join_key, **given)
 
 

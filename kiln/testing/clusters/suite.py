@@ -14,11 +14,14 @@ from kiln.testing.clusters.behaviours.crashes import CrashConformance
 from kiln.testing.clusters.behaviours.declaration import Declaration
 from kiln.testing.clusters.behaviours.disclosure import Disclosure
 from kiln.testing.clusters.behaviours.each_node import EachNode
+from kiln.testing.clusters.behaviours.in_machines import InMachines
+from kiln.testing.clusters.behaviours.legible import Legible
 from kiln.testing.clusters.behaviours.life import Life
 from kiln.testing.clusters.behaviours.own_engine import OwnEngine
 from kiln.testing.clusters.behaviours.own_engine_answers import EngineAnswers
 from kiln.testing.clusters.behaviours.own_engine_apart import Apart, Leavings, Memory
 from kiln.testing.clusters.behaviours.own_engine_life import OwnEngineLife, WhatStands
+from kiln.testing.clusters.behaviours.own_engine_refusals import EngineRefusals
 from kiln.testing.clusters.behaviours.own_engine_repeats import EngineRepeats
 from kiln.testing.clusters.behaviours.own_engine_truth import EngineTruth
 from kiln.testing.clusters.behaviours.repeats import Repeats
@@ -45,11 +48,13 @@ class ClusterDriverConformance(
     Answers,
     SameAnswer,
     EachNode,
+    Legible,
     UserWay,
     Choice,
     Waiting,
     Repeats,
     Truth,
+    InMachines,
     Disclosure,
     VerbRuns,
     Versions,
@@ -63,6 +68,7 @@ class OwnEngineConformance(
     Answers,
     OwnEngineLife,
     WhatStands,
+    EngineRefusals,
     EngineRepeats,
     EngineTruth,
     Apart,

@@ -15,9 +15,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
+from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.discovery.guide import home_of
 from kiln.clusters.exceptions import ClusterDriverUnusable
-from kiln.testing.clusters import ClusterDriverConformance, find_driver
+from kiln.testing.clusters import (
+    ClusterDriverConformance,
+    OwnEngineConformance,
+    find_driver,
+)
+from kiln.testing.clusters.named_bench import named_bench
 from kiln.testing.mutants.mutants import Mutant, mutants_of
 from kiln.testing.mutants.operators import CLUSTER_OPERATORS, OPERATORS
 from kiln.testing.mutants.subject import Changed, Subject, resolved
@@ -31,8 +37,8 @@ _HEADS = ('driver.py', 'driver.yaml')
 class ClusterSubject(Subject):
     """A cluster driver that has a folder of its own.
 
-    Suites are judged with the folder as their driver; without any, it is the whole kit
-    but for the kills of processes.
+    Suites are judged with the folder as their driver; without any, it is the whole kit for
+    drivers of its kind, but for the kills of processes. Its bench is not part of it.
     """
 
     folder: Path
@@ -60,7 +66,9 @@ class ClusterSubject(Subject):
 
     def modules(self) -> list[str]:
         """Return its modules, as NAME.MODULE, and its manifest and templates, as NAME/PATH."""
-        return [self._name_of(path) for path in self._files()]
+        bench = named_bench(find_driver(str(self.folder)), object)
+        beside = None if bench is None else self.own(bench.__module__)
+        return [name for name in map(self._name_of, self._files()) if name != beside]
 
     def mutants(self, module: str, operators: Iterable[str]) -> list[Mutant]:
         path = self._path_of(module)
@@ -81,9 +89,11 @@ class ClusterSubject(Subject):
         return wrong
 
     def judges(self) -> list[type[unittest.TestCase]]:
+        of_nodes = issubclass(find_driver(str(self.folder)), NodeClusterDriver)
+        whole = ClusterDriverConformance if of_nodes else OwnEngineConformance
         suites = [resolved(one) for one in self.suites]
         # Each part alone, as kiln driver test runs them: one can be skipped as a whole.
-        return [self._given(one) for one in suites or ClusterDriverConformance.__bases__]
+        return [self._given(one) for one in suites or whole.__bases__]
 
     def own(self, module: str) -> str | None:
         # Modules of a directory are imported under a name that is unique to its content.

@@ -46,8 +46,9 @@ def judge_all(
 ) -> list[Verdict]:
     """Return the verdict on each mutant, in their order.
 
-    ``jobs`` are judged side by side. Without a limit, a mutant gets a few times as long as
-    the driver itself.
+    ``jobs`` are judged side by side. Without a limit, a mutant and each behaviour get a few
+    times as long as with the driver itself. Those that a limit ends are judged once more at
+    the end, each alone.
 
     :raises DriverFails: the driver as it is does not pass.
     """
@@ -62,7 +63,7 @@ def judge_all(
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         right = _of_the_driver(subject, workers, Task(changed=None, limit_s=_LONGEST_S))
         least_s = _LEAST_S + subject.patience_s
-        limit_s = limit_s or least_s + _TIMES * right.seconds
+        longest_s = limit_s or least_s + _TIMES * right.seconds
 
         def judged(mutant: Mutant) -> Verdict:
             calling = right.reach.of(mutant.place if mutant.in_function else None)
@@ -75,10 +76,10 @@ def judge_all(
                 task = Task(
                     changed=(mutant.module, mutant.source),
                     behaviours={
-                        name: least_s + _TIMES * calling[name]
+                        name: limit_s or least_s + _TIMES * calling[name]
                         for name in order.of(mutant, calling)
                     },
-                    limit_s=limit_s,
+                    limit_s=longest_s,
                 )
                 verdict = worker.judge(task)
             finally:
@@ -86,7 +87,12 @@ def judge_all(
             order.learn(mutant, verdict, progress)
             return verdict
 
-        return list(pool.map(judged, mutants))
+        verdicts = list(pool.map(judged, mutants))
+        # On a busy machine a behaviour can be late that is right: one at a time it is not.
+        return [
+            judged(mutant) if verdict.fate is Fate.TIMED_OUT else verdict
+            for mutant, verdict in zip(mutants, verdicts, strict=True)
+        ]
 
 
 def _of_the_driver(subject: Subject, workers: queue.SimpleQueue[_Worker], task: Task) -> Verdict:

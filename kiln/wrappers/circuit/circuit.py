@@ -15,7 +15,7 @@ from kiln.exceptions import AmphoraComputeError, CircuitOpenError, KilnError, Ve
 from kiln.wrappers.circuit.listeners import StateChanges
 from kiln.wrappers.circuit.phase import BY_HAND, SLOW_CALLS, Phase, Ticket
 from kiln.wrappers.circuit.settings import CircuitSettings, CircuitSnapshot
-from kiln.wrappers.circuit.shared import Peers, SharedPhase, SharedStorage
+from kiln.wrappers.circuit.shared import LONGEST_S, Peers, SharedPhase, SharedStorage
 from kiln.wrappers.circuit.window import OutcomeWindow
 
 
@@ -147,12 +147,9 @@ class Circuit:
     # ---- by hand -----------------------------------------------------------
 
     def isolate(self) -> None:
-        """Refuse all calls until :meth:`close` is called."""
-        self._by_hand(
-            lambda phase: phase.opened(
-                until=math.inf, trips=phase.trips, opened_by=BY_HAND, cause=None
-            )
-        )
+        """Refuse all calls until :meth:`close` is called, or for a day if it is shared."""
+        longest_s = math.inf if self._peers is None else LONGEST_S
+        self._by_hand(lambda phase: phase.isolated(until=self._monotonic() + longest_s))
 
     def trip(self, cause: BaseException | None = None) -> None:
         """Open for the normal period, as after failures."""
@@ -186,7 +183,7 @@ class Circuit:
             phase, window = self._phase, self._window
             window.slide(now)
             calls, failures, slow = window.calls, window.failures, window.slow
-        waits = phase.state != STATE_CLOSED and not phase.manual
+        waits = phase.state != STATE_CLOSED and phase.until != math.inf
         return CircuitSnapshot(
             name=self.name,
             state=phase.state,

@@ -36,25 +36,27 @@ class Phase:
 
     generation: int = 0
     state: str = STATE_CLOSED
-    #: Open: when a probe can go; infinite if opened by hand. Half-open: when the current
-    #: probe is given up, and another can go. Closed: until when earlier trips make the
-    #: next open period longer.
+    #: Open: when a probe can go; infinite if opened by hand for this process alone.
+    #: Half-open: when the current probe is given up, and another can go. Closed: until when
+    #: earlier trips make the next open period longer.
     until: float = 0.0
     trips: int = 0
     successes: int = 0
     opened_by: str | None = None
     cause: BaseException | None = None
-
-    @property
-    def manual(self) -> bool:
-        """True if it was opened by hand, and stays open until it is closed by hand."""
-        return self.until == math.inf
+    #: True if it was opened by hand, to stay open until it is closed by hand.
+    manual: bool = False
 
     def opened(
         self, *, until: float, trips: int, opened_by: str, cause: BaseException | None
     ) -> Phase:
         """Return the phase that refuses calls."""
         return Phase(self.generation + 1, STATE_OPEN, until, trips, 0, opened_by, cause)
+
+    def isolated(self, *, until: float) -> Phase:
+        """Return the phase that refuses calls until the circuit is closed by hand."""
+        phase = self.opened(until=until, trips=self.trips, opened_by=BY_HAND, cause=None)
+        return dataclasses.replace(phase, manual=True)
 
     def half_opened(self, *, until: float, successes: int = 0) -> Phase:
         """Return the phase that admits one probe; if ``until`` has passed, no probe is out."""
@@ -64,6 +66,7 @@ class Phase:
             state=STATE_HALF_OPEN,
             until=until,
             successes=successes,
+            manual=False,
         )
 
     def closed(self, *, until: float, trips: int) -> Phase:
@@ -72,14 +75,16 @@ class Phase:
 
     def refusal(self, name: str, now: float) -> CircuitOpenError:
         """Return the error of a call that the circuit of that name refuses."""
-        retry_after: float | None = self.until - now
+        left_s = self.until - now
+        retry_after: float | None = left_s
         advice = Advice.WAIT
         if self.manual:
-            # Waiting does not close it.
+            # It ends too late to wait for.
+            longest = '' if self.until == math.inf else f', for {left_s / 3600:.1f} h at most'
             retry_after, advice = None, Advice.REPAIR
-            text = 'was opened by hand, until it is closed by hand.'
+            text = f'was opened by hand, until it is closed by hand{longest}.'
         elif self.state == STATE_HALF_OPEN:
-            retry_after = min(self.until - now, PROBE_HINT_S)
+            retry_after = min(left_s, PROBE_HINT_S)
             text = f'waits for its probe after {self.opened_by}; repeat in {retry_after:.1f} s.'
         else:
             text = f'is open after {self.opened_by}; repeat in {retry_after:.1f} s.'

@@ -13,7 +13,7 @@ from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
 from kiln.exceptions import DriverLoadError
 from kiln.foreign.exchange import TimedSocket, exchange
 from kiln.plugins.extras import importing
-from kiln.wrappers.circuit.shared import SharedPhase, SharedStorage
+from kiln.wrappers.circuit.shared import LONGEST_S, SharedPhase, SharedStorage
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -26,25 +26,30 @@ PAUSE_S = 5.0
 #: A record has some hundred bytes.
 _MOST_BYTES = 64 * 1024
 
-# All of it in one step, on the clock of Redis: hosts need not agree on the time. A time
-# of -1 is infinite. Only a process that has read the latest record replaces it, so of
-# many changes to the same record one succeeds.
+# All of it in one step, on the clock of Redis: hosts need not agree on the time. Only a
+# process that has read the latest record replaces it, so of many changes to the same record
+# one succeeds. A record that would last for ever, such as one of a former version with an
+# end of -1, ends in a day from when it is first read.
 _EXCHANGE = """
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local version = redis.call('HGET', KEYS[1], 'version') or ''
-if ARGV[2] ~= '' and (version == '' or version == ARGV[1]) then
-    local ends = tonumber(ARGV[4])
-    if ends >= 0 then ends = now + ends end
-    redis.call('HSET', KEYS[1], 'version', ARGV[2], 'state', ARGV[3],
-               'ends', string.format('%.0f', ends),
-               'trips', ARGV[5], 'successes', ARGV[6], 'opened_by', ARGV[7])
+if ARGV[3] ~= '' and (version == '' or version == ARGV[1]) then
+    redis.call('HSET', KEYS[1], 'version', ARGV[3], 'state', ARGV[4],
+               'ends', string.format('%.0f', now + tonumber(ARGV[5])),
+               'trips', ARGV[6], 'successes', ARGV[7], 'opened_by', ARGV[8],
+               'manual', ARGV[9])
 end
-local record = redis.call('HMGET', KEYS[1],
-                          'version', 'state', 'ends', 'trips', 'successes', 'opened_by')
+local record = redis.call('HMGET', KEYS[1], 'version', 'state', 'ends', 'trips',
+                          'successes', 'opened_by', 'manual')
 if not record[1] then return {} end
-local ends = tonumber(record[3])
-if ends >= 0 then record[3] = string.format('%.0f', math.max(0, ends - now)) end
+local ends, last = tonumber(record[3]), now + tonumber(ARGV[2])
+if not (ends >= 0 and ends <= last) then
+    if ends == -1 then record[7] = '1' end
+    ends = last
+    redis.call('HSET', KEYS[1], 'ends', string.format('%.0f', ends), 'manual', record[7] or '0')
+end
+record[3] = string.format('%.0f', math.max(0, ends - now))
 return record
 """
 
@@ -132,33 +137,39 @@ def _timed(kind: type[Any]) -> type[Any]:
 
 
 def _arguments(known: str, offered: SharedPhase | None) -> list[str | int]:
+    longest_ms = round(LONGEST_S * 1000)
     if offered is None:
-        return [known, '']
-    forever = offered.remaining_s == math.inf
+        return [known, longest_ms, '']
     return [
         known,
+        longest_ms,
         offered.version,
         offered.state,
-        -1 if forever else round(offered.remaining_s * 1000),
+        round(offered.remaining_s * 1000),
         offered.trips,
         offered.successes,
         offered.opened_by,
+        int(offered.manual),
     ]
 
 
 def _shared_phase(answer: list[Any]) -> SharedPhase:
     if not answer:
         return SharedPhase()
-    version, state, remaining_ms, trips, successes, opened_by = (
+    version, state, remaining_ms, trips, successes, opened_by, manual = (
         field.decode() if isinstance(field, bytes) else field for field in answer
     )
     if state not in (STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN):
         raise ValueError(f'not a state of a circuit: {state!r}')
+    if int(trips) < 0 or int(successes) < 0:
+        raise ValueError('a circuit has no negative counts')
     return SharedPhase(
         version=version,
         state=state,
-        remaining_s=math.inf if remaining_ms == '-1' else int(remaining_ms) / 1000,
+        remaining_s=int(remaining_ms) / 1000,
         trips=int(trips),
         successes=int(successes),
         opened_by=opened_by,
+        # A former version leaves this field as it was.
+        manual=manual == '1' and state == STATE_OPEN,
     )

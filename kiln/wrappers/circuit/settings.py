@@ -69,7 +69,7 @@ class CircuitSnapshot:
     name: str
     #: ``closed``, ``open`` or ``half-open``.
     state: str
-    #: Seconds until the next probe can go; None while closed or opened by hand.
+    #: Seconds until the next probe can go; None while closed, or opened by hand without end.
     retry_after: float | None
     #: Shares of failed and of slow calls in this process's window.
     failure_rate: float
@@ -77,7 +77,7 @@ class CircuitSnapshot:
     calls: int
     #: Code of the error that opened it, ``slow_calls`` or ``by_hand``.
     opened_by: str | None
-    #: True if opened by hand; it stays open until it is closed by hand.
+    #: True if opened by hand; it stays open until it is closed by hand, or for a day if shared.
     manual: bool
     #: Number of trips in quick succession, which lengthen the open period.
     trips: int

@@ -4,6 +4,9 @@ The processes share the state, the time of the next probe and the probe's lease,
 opens the circuit for all, and one process at a time probes. Each process has its own
 window of results: a common count would cost a round trip per call, and a process has
 enough results once its own window holds the minimum.
+
+A process with access to the record can open the circuit. So no record keeps calls back for longer
+than a day, not even that of a circuit which was opened by hand.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from collections.abc import Callable
 from pybreaker import STATE_CLOSED, CircuitMemoryStorage
 
 from kiln.wrappers.circuit.phase import Phase
+
+#: The longest that one record keeps calls back.
+LONGEST_S = 24 * 3600.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +40,7 @@ class SharedPhase:
     trips: int = 0
     successes: int = 0
     opened_by: str = ''
+    manual: bool = False
 
     @classmethod
     def of(cls, phase: Phase, now: float) -> SharedPhase:
@@ -41,10 +48,11 @@ class SharedPhase:
         return cls(
             version=uuid.uuid4().hex,
             state=phase.state,
-            remaining_s=max(0.0, phase.until - now),
+            remaining_s=min(max(0.0, phase.until - now), LONGEST_S),
             trips=phase.trips,
             successes=phase.successes,
             opened_by=phase.opened_by or '',
+            manual=phase.manual,
         )
 
     def after(self, phase: Phase, now: float) -> Phase:
@@ -52,12 +60,13 @@ class SharedPhase:
         return Phase(
             generation=phase.generation + 1,
             state=self.state,
-            until=now + self.remaining_s,
+            until=now + min(self.remaining_s, LONGEST_S),
             trips=self.trips,
             successes=self.successes,
             opened_by=self.opened_by or None,
             # The error itself stays in the process that received it.
             cause=phase.cause if self.state != STATE_CLOSED else None,
+            manual=self.manual,
         )
 
 

@@ -17,7 +17,7 @@ from kiln.exceptions import CircuitOpenError, ServiceTimeout
 from kiln.wrappers.circuit.circuit import Circuit
 from kiln.wrappers.circuit.redis import redis_storage
 from kiln.wrappers.circuit.settings import CircuitSettings
-from kiln.wrappers.circuit.shared import SharedPhase
+from kiln.wrappers.circuit.shared import LONGEST_S, SharedPhase
 
 #: Long enough that a busy machine checks a circuit before it expires.
 SETTINGS = CircuitSettings(minimum_calls=2, open_s=2.0, open_jitter=0, probe_lease_s=3.0)
@@ -220,20 +220,34 @@ class RecordTest(RedisCase):
         self.assertEqual(SharedPhase(), self.storage.exchange('', None))
 
     def test_an_offered_phase_is_returned_unchanged(self):
-        for remaining_s in (float('inf'), 0.0, 12.345):
+        for remaining_s in (LONGEST_S, 0.0, 12.345):
             offered = SharedPhase(
                 version=f'v{remaining_s}', state='open', remaining_s=remaining_s,
-                trips=3, successes=1, opened_by='service_timeout',
+                trips=3, successes=1, opened_by='service_timeout', manual=remaining_s > 60,
             )  # fmt: skip
             self.client.flushall()
             self.assertEqual(offered, self.storage.exchange('', offered))
 
     def test_only_a_process_with_the_latest_version_replaces_the_record(self):
-        first = SharedPhase(version='1', state='open', remaining_s=float('inf'))
+        first = SharedPhase(version='1', state='closed')
         second = SharedPhase(version='2')
         self.storage.exchange('', first)
         self.assertEqual(first, self.storage.exchange('other', second))
         self.assertEqual(second, self.storage.exchange('1', second))
+
+    def test_a_record_without_an_end_gets_one_that_all_processes_keep(self):
+        """Finding L7: a writer of Redis opened a circuit for ever, for all processes."""
+        for ends in ('-1', '99999999999999999', 'inf', 'nan', '-7'):
+            with self.subTest(ends=ends):
+                record = {'version': ends, 'state': 'open', 'ends': ends, 'trips': '1',
+                          'successes': '0', 'opened_by': 'by_hand'}  # fmt: skip
+                self.client.hset('kiln:circuit:a', mapping=record)
+                first = self.storage.exchange('', None)
+                self.assertEqual((LONGEST_S, ends == '-1'), (first.remaining_s, first.manual))
+                # A process that begins later does not begin another day.
+                self.until(lambda: self.storage.exchange('', None).remaining_s < LONGEST_S)
+                self.assertEqual(first.manual, self.storage.exchange('', None).manual)
+                self.client.flushall()
 
     def test_a_record_of_another_program_counts_as_a_failure(self):
         partial = {'version': '1', 'state': 'open', 'ends': '-1', 'successes': '0'}
@@ -241,6 +255,8 @@ class RecordTest(RedisCase):
             partial,
             {**partial, 'trips': 'many'},
             {**partial, 'trips': '1', 'state': 'ajar'},
+            # It would keep the circuit half open for as many probes.
+            {**partial, 'trips': '1', 'successes': '-1000000'},
         )
         for record in records:
             with self.subTest(record=record), self.assertLogs('kiln.wrappers', 'WARNING'):

@@ -8,6 +8,35 @@ import tempfile
 
 from tests.unit.cli.processes import PATIENCE_S, ROOT, Processes
 
+#: Interrupts itself again and again while it takes a lock, waits or computes, and prints how
+#: many times it was interrupted, and how many locks that left held.
+_INTERRUPTED = """
+import os, signal, sys, threading
+from kiln.cli import interrupts
+
+interrupts.install(lambda number: None)
+again, times, held = threading.Event(), 0, 0
+
+def ask():
+    while again.wait():
+        again.clear()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=ask, daemon=True).start()
+while times < 60:
+    condition = threading.Condition(threading.Lock())
+    try:
+        again.set()
+        while True:
+            with condition:
+                condition.wait((0.002, 0.02, 600)[times % 3])
+            sum(range(times * 100))
+    except KeyboardInterrupt:
+        times += 1
+    held += not condition.acquire(blocking=False)
+print(times, held)
+"""
+
 
 class Ending(Processes):
     def test_ctrl_c_and_sigterm_end_a_build_and_remove_its_machine(self):
@@ -41,6 +70,13 @@ class Ending(Processes):
                 self.assertEqual('', out)
                 self.assertNotIn('Traceback', err)
                 self.await_machines(cloud, 0)
+
+    def test_an_interrupt_leaves_no_lock_held(self):
+        done = subprocess.run(
+            [sys.executable, '-c', _INTERRUPTED],
+            cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=True,
+        )  # fmt: skip
+        self.assertEqual('60 0', done.stdout.strip())
 
     def test_only_sigterm_ends_a_command_started_with_ctrl_c_ignored(self):
         # As a shell starts background commands, so that Ctrl-C does not end them.

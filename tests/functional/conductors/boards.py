@@ -10,7 +10,7 @@ import tempfile
 import time
 
 from kiln.engine.work_sources.opening import NO_FILES, TlsFiles
-from tests.functional.conductors.certificates import Authority
+from tests.certificates import Authority
 
 PATIENCE_S = 300
 #: Where Debian's package keeps its parts.

@@ -97,6 +97,17 @@ class Results(ExecutableCase):
         answer = self.call(r"printf 'password=hunter2 \033[31mred\n' >&2; exit 1")
         self.assertEqual('it ended with status 1: password=*** red', answer.message)
 
+    def test_a_program_that_cannot_be_run_is_a_failure(self):
+        program = self.program('exit 0')
+        program.chmod(0o644)
+        answer = call_executable(Executable((str(program),)), DOCUMENT, PATIENCE_S)
+        self.assertEqual('it cannot be run: Permission denied', answer.message)
+
+    def test_the_words_of_a_program_are_not_parsed(self):
+        words = ('$(touch x)', '; exit 3', '-c', '"', '')
+        answer = self.call('for word; do printf "%s|" "$word" >&2; done; exit 1', *words)
+        self.assertIn('|'.join(words), answer.message)
+
     def test_a_missing_program_is_a_failure(self):
         answer = call_executable(Executable((str(self.folder / 'none'),)), DOCUMENT, PATIENCE_S)
         self.assertEqual(
@@ -132,6 +143,50 @@ class Termination(ExecutableCase):
         self.assertEqual(Answer.ok(), self.call('sleep 600 & echo $! > "$1"', str(pid)))
         self.assertLess(time.monotonic() - begun, PATIENCE_S)
         os.kill(int(pid.read_text()), 9)
+
+
+class Disk(ExecutableCase):
+    """Finding L8: a hook could fill the file system of temporary files."""
+
+    def call(self, body, *args):
+        executable = Executable((str(self.program(body)), *args))
+        return call_executable(executable, DOCUMENT, PATIENCE_S, max_disk_mib=1)
+
+    def test_a_program_is_killed_at_a_file_that_is_too_large(self):
+        large = self.folder / 'large'
+        for where in (str(large), '/dev/fd/1', '/dev/fd/2', 'inside'):
+            with self.subTest(where):
+                answer = self.call('exec head -c 100000000 /dev/zero > "$1"', where)
+                self.assertEqual('it wrote more than 1 MiB and was killed', answer.message)
+        self.assertEqual(1024 * 1024, large.stat().st_size)
+
+    def test_a_program_is_killed_once_its_directory_is_too_large(self):
+        answer = self.call(
+            'mkdir -p a/b; i=0; while :; do i=$((i+1)); head -c 500000 /dev/zero > a/b/$i; '
+            'sleep 0.1; done'
+        )
+        self.assertEqual('it wrote more than 1 MiB and was killed', answer.message)
+
+    def test_empty_files_and_what_cannot_be_read_count_as_well(self):
+        for body in (
+            'i=0; while :; do i=$((i+1)); : > $i; done',
+            # Deeper than a path can be, and than Python can go.
+            'echo "$PWD" > "$1"; while :; do mkdir d && cd -P d || sleep 600; done',
+        ):
+            with self.subTest(body):
+                folder = self.folder / 'where'
+                answer = self.call(body, str(folder))
+                self.assertEqual('it wrote more than 1 MiB and was killed', answer.message)
+        self.assertFalse(pathlib.Path(folder.read_text().strip()).exists())
+
+    def test_what_is_within_the_limit_is_written(self):
+        kept = self.folder / 'kept'
+        self.assertEqual(Answer.ok(), self.call('head -c 1000000 /dev/zero > "$1"', str(kept)))
+        self.assertEqual(1_000_000, kept.stat().st_size)
+
+    def test_a_program_leaves_no_core(self):
+        answer = self.call('ulimit -c >&2; exit 1')
+        self.assertIn('status 1: 0', answer.message)
 
 
 def is_running(pid):

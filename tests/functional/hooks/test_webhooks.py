@@ -101,6 +101,7 @@ class Posted(WebhookCase):
         self.assertEqual([], self.server.requests)
 
     def test_nothing_is_sent_with_a_secret_that_is_short_or_open_to_others(self):
+        """Finding L3: its mode was judged when it was loaded alone, and it could be empty."""
         file = self.folder / 'secret'
         for content, mode, why in (
             ('', 0o600, 'fewer than 16 bytes'),

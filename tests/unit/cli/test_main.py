@@ -4,6 +4,7 @@ import io
 import logging
 import os
 import pathlib
+import stat
 import subprocess
 import sys
 import unittest
@@ -198,6 +199,20 @@ class Logs(Shell):
                 self.assertEqual(1, self.err.count('\n'), self.err)
                 self.assertIn('Circuit faulty/read: closed -> open', self.log.read_text())
                 self.log.unlink()
+
+    def test_other_users_cannot_read_the_log_even_after_a_rotation(self):
+        """Finding L8: logs had the mode that the umask left."""
+        argv = ['--config-file', str(self.faulty), '--log-file', str(self.log), 'compute', 'list']
+        former = os.umask(0)
+        self.addCleanup(os.umask, former)
+        self.run_bare(*argv)
+        self.assertEqual(0o640, stat.S_IMODE(self.log.stat().st_mode))
+        self.log.rename(self.folder / 'kiln.log.1')
+        logging.getLogger('kiln').error('after the rotation')
+        self.assertIn('after the rotation', self.log.read_text())
+        self.assertEqual(0o640, stat.S_IMODE(self.log.stat().st_mode))
+        # What else a command writes has the mode that its user wants.
+        self.assertEqual(0, os.umask(0))
 
     def test_verbose_prints_the_log_beside_the_error(self):
         self.run_bare('--config-file', str(self.faulty), '-v', 'compute', 'list')

@@ -4,8 +4,9 @@ import pathlib
 import tempfile
 import unittest
 
-from kiln.cluster_drivers.secrets import FileSecrets
+from kiln.cluster_drivers.secrets import FileSecrets, given_secrets
 from kiln.clusters.exceptions import ClusterDriverError
+from tests.unit.plugins.credentials import given
 
 
 class Files(unittest.TestCase):
@@ -56,3 +57,18 @@ class Files(unittest.TestCase):
             self.assertIn('not a text of at most 64 KiB', self.refusal(name))
         (self.directory / 'folder').mkdir()
         self.assertIn('cannot be read', self.refusal('folder'))
+
+
+class Given(unittest.TestCase):
+    def test_secrets_that_systemd_gave_are_found_by_their_names(self):
+        given(self, secrets_db='pass\n', kiln__keys='key')
+        secrets = given_secrets()
+        self.assertEqual('pass', secrets.get('db'))
+        # The other credentials of the service are not for machines.
+        for name in ('kiln.keys', '../kiln.keys'):
+            with self.assertRaises(ClusterDriverError):
+                secrets.get(name)
+
+    def test_a_service_without_secrets_has_none_of_systemd(self):
+        given(self, kiln__keys='key')
+        self.assertIsNone(given_secrets())

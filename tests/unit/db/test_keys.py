@@ -9,6 +9,7 @@ from kiln.clusters.exceptions import StoreError
 from kiln.clusters.models import Secret
 from kiln.db.keys import KeyFile
 from tests.unit.db.fernet import as_before
+from tests.unit.plugins.credentials import given
 
 SECRET = Secret(cluster_id='c-web', name='token', value='h\u00fcsh')
 
@@ -106,12 +107,25 @@ class Keys(unittest.TestCase):
         self.refused('every user can read them')
 
     def test_keys_that_others_can_replace_are_refused(self):
+        """Finding L3: keys that a group can write, or in a folder of all users, were used."""
         self.made()
         self.path.chmod(0o660)
         self.refused('other users can change')
         self.path.chmod(0o600)
         self.path.parent.chmod(0o777)
         self.refused('other users can change')
+
+    def test_keys_that_systemd_gave_are_read_and_never_changed(self):
+        token = self.made().encrypt(SECRET)
+        path = given(self, kiln__keys=self.path.read_text()) / 'kiln.keys'
+        keys = KeyFile(path)
+        self.assertEqual(SECRET.value, read(keys, token))
+        before = path.read_text()
+        for change in keys.prepare, keys.advance, keys.forget:
+            with self.assertRaisesRegex(StoreError, 'outside of it, and restart the service'):
+                change()
+        self.assertEqual(before, path.read_text())
+        self.refused('outside of it', KeyFile(path.with_name('other'), make=True))
 
     def test_an_invalid_key_file_is_refused_and_not_quoted(self):
         self.made()

@@ -16,6 +16,7 @@ from kiln.db.store import SERVER_KEYS, key_file, open_database, open_store
 from kiln.testing.clock import VirtualClock
 from tests.unit.db import samples
 from tests.unit.db.case import StoreCase
+from tests.unit.plugins import credentials
 
 
 class Opening(unittest.TestCase):
@@ -75,6 +76,16 @@ class Opening(unittest.TestCase):
         server = Database('postgresql://kiln@db.invalid/kiln', clock=SYSTEM_CLOCK)
         self.addCleanup(server.close)
         self.assertEqual(SERVER_KEYS, key_file(server, None).path)
+
+    def test_the_keys_can_be_a_credential_of_the_service(self):
+        path = credentials.given(self, kiln__keys='') / 'kiln.keys'
+        server = Database('postgresql://kiln@db.invalid/kiln', clock=SYSTEM_CLOCK)
+        self.addCleanup(server.close)
+        file = open_database(self.url, clock=SYSTEM_CLOCK)
+        self.addCleanup(file.close)
+        for database in server, file:
+            self.assertEqual(path, key_file(database, None).path)
+            self.assertEqual(self.folder / 'k', key_file(database, self.folder / 'k').path)
 
     def test_a_place_that_cannot_be_written_is_named(self):
         (self.folder / 'new').write_text('')

@@ -49,6 +49,7 @@ def texts():
 
 class SecretsTest(unittest.TestCase):
     def test_a_credential_is_masked_in_every_form(self):
+        """Finding L5: some forms were not known, and quoted values kept their ends."""
         for text in (
             f"{{'adminPass': '{SECRET}'}}",
             f'{{"server": {{"adminPass": "{SECRET}"}}}}',

@@ -94,6 +94,7 @@ class Directories(LoadCase):
         self.assertEqual((), self.load())
 
     def test_an_executable_in_a_folder_that_others_can_change_is_refused(self):
+        """Finding L3: the hook was judged without its folder."""
         path = self.program('pre_create/10-cmdb')
         path.chmod(0o755)
         path.parent.chmod(0o777)

@@ -1,6 +1,7 @@
 """Arguments of mmdebstrap, and the files that its hooks read."""
 
 import pathlib
+import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -52,6 +53,7 @@ class Arguments(unittest.TestCase):
         self.assertEqual(['begin', 'lay-0', 'run-0', 'run-2', 'end'], found)
 
     def test_a_script_follows_no_link_that_a_recipe_laid_in_its_place(self):
+        """Finding L6: a file of the host was overwritten."""
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         for name in 'image', 'stage', 'bin':
             (folder / name).mkdir()
@@ -76,14 +78,46 @@ class Arguments(unittest.TestCase):
             self.assertEqual('of the host', (folder / 'host').read_text())
             self.assertFalse(place.exists())
 
+    def test_the_last_script_follows_no_link_that_a_script_of_the_recipe_left(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        bin_ = folder / 'bin'
+        bin_.mkdir()
+        (bin_ / 'dpkg-query').write_text('#!/bin/sh\necho a 1\n')
+        (bin_ / 'dpkg-query').chmod(0o755)
+        for number, (place, target) in enumerate({
+            'etc': 'host', 'etc/apt/sources.list.d': 'host', 'var/lib/dpkg': 'host',
+            'var/lib/dpkg/status': 'host/hostname', 'usr': 'host',
+        }.items()):  # fmt: skip
+            with self.subTest(place):
+                image, host = folder / f'{number}', folder / 'host'
+                host.mkdir(exist_ok=True)
+                (host / 'hostname').write_text('of the host')
+                (image / place).parent.mkdir(parents=True)
+                (image / 'etc' / 'apt').mkdir(parents=True, exist_ok=True)
+                if place == 'etc':
+                    shutil.rmtree(image / 'etc')
+                (image / place).symlink_to(folder / target)
+                done = subprocess.run(
+                    ['/bin/sh', '-c', hooks(recipe())['end'], 'sh', str(image)],
+                    env={'KILN_STAGE': str(folder), 'PATH': f'{bin_}:/usr/bin:/bin'},
+                    capture_output=True,
+                    text=True,
+                )
+                self.assertEqual('of the host', (host / 'hostname').read_text())
+                # Where nothing of kiln is, a recipe can have any link.
+                self.assertEqual(place != 'usr', bool(done.returncode), done.stderr)
+                if place != 'usr':
+                    self.assertIn('leads out of the image', done.stderr)
+
     def test_variant_extract_uses_extract_hooks(self):
         given = self.given(variant=Variant.EXTRACT, layers=(Layer(run='x'),))
         found = [one.partition('=')[0] for one in given if '-hook' in one]
         self.assertEqual(['--setup-hook', '--extract-hook', '--extract-hook'], found)
 
     def test_the_archives_are_removed_unless_kept(self):
-        self.assertIn('etc/apt/sources.list', hooks(recipe())['end'])
-        self.assertNotIn('etc/apt/sources.list', hooks(recipe(keep_sources=True))['end'])
+        removal = 'rm -f "$1/etc/apt/sources.list"'
+        self.assertIn(removal, hooks(recipe())['end'])
+        self.assertNotIn(removal, hooks(recipe(keep_sources=True))['end'])
 
     def test_the_epoch_is_the_date_of_the_newest_archive(self):
         self.assertEqual(9, order().epoch)

@@ -7,7 +7,7 @@ import unittest
 
 import jsonschema
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kiln.clusters.exceptions import InvalidCluster
@@ -18,6 +18,8 @@ from kiln.images.recipe_fields import RECIPE
 from kiln.images.recipe_file import MAX_FILE_BYTES
 from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.reader import documents
+from tests.examples import examples
+from tests.unit.cluster_file.test_fuzz import SIGNS
 
 WHOLE = """\
 image: node
@@ -147,8 +149,25 @@ class Reading(Shelves):
             with self.subTest(wrong), self.assertRaises(jsonschema.ValidationError):
                 jsonschema.validate(wrong, schema)
 
+    @settings(max_examples=examples(100))
+    @given(
+        st.lists(
+            st.tuples(st.integers(0, len(WHOLE)), st.integers(0, 12), SIGNS | st.text(max_size=2)),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    def test_any_change_of_a_recipe_is_one_or_a_list_of_mistakes(self, changes):
+        text = WHOLE
+        for place, gone, new in changes:
+            text = text[:place] + new + text[place + gone :]
+        self.check_any(text)
+
     @given(st.binary(max_size=60))
     def test_any_bytes_are_a_recipe_or_a_list_of_mistakes(self, content):
+        self.check_any(content)
+
+    def check_any(self, content):
         mistakes = Mistakes()
         for root in documents(content, mistakes):
             if isinstance(RECIPE.read(root, mistakes), Declared):
@@ -173,6 +192,22 @@ class Files(Shelves):
                          [one.path for one in found])  # fmt: skip
         self.assertEqual([0o644, 0o644, 0o755], [one.mode for one in found[:3]])
         self.assertEqual((b'b', 'a', '/usr'), (found[1].content, found[3].link, found[4].link))
+
+    def test_links_to_the_host_are_not_followed(self):
+        host = self.folder / 'host'
+        host.mkdir()
+        (host / 'kiln.keys').write_text('current hunter2')
+        path = self.put('image: node')
+        (path / 'files').symlink_to(host)
+        said = self.wrong('image: node')
+        self.assertIn('files: it is a link, which kiln does not follow', said)
+        (path / 'files').unlink()
+        (path / 'image.yaml').unlink()
+        (path / 'image.yaml').symlink_to(host / 'kiln.keys')
+        with self.assertRaises(InvalidRecipe) as caught:
+            self.library.find('node')
+        self.assertIn('it is a link, which kiln does not follow', str(caught.exception))
+        self.assertNotIn('hunter2', str(caught.exception))
 
     def test_special_and_large_files_are_reported(self):
         path = self.put('image: node') / 'files'

@@ -60,6 +60,8 @@ class Reading(Folder):
 
 
 class Judging(Folder):
+    """Finding L3: a file was judged without the folders in which it can be replaced."""
+
     def judged(self, **how):
         return unsafe_because(self.inner / 'file', **how)
 

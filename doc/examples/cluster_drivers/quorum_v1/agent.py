@@ -15,6 +15,7 @@ from kiln.cluster_drivers.values import Context, join_token
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Cluster, Node
 
+from . import members
 from .template_def import QuorumTemplateDefinition
 
 #: The limit of one request, so that a dead member does not delay the others.
@@ -25,7 +26,7 @@ class Agent:
     """The agent of one member; each request can be repeated."""
 
     def __init__(self, context: Context, cluster: Cluster, node: Node) -> None:
-        self._node = node
+        self.node = node
         self._token = join_token(context, node)
         self._port = QuorumTemplateDefinition().get_params(context, cluster, node)['port']
 
@@ -38,11 +39,11 @@ class Agent:
         return self._request('PUT', path, json.dumps(content))
 
     def _request(self, method: str, path: str, body: str | None = None) -> Any:
-        name = self._node.name
-        if not self._node.address:
+        name = self.node.name
+        if not self.node.address:
             raise ClusterDriverError(f'Member {name} has no address so far.', retryable=True)
         line = http.client.HTTPConnection(
-            self._node.address, self._port, timeout=within_deadline(_LIMIT_S)
+            self.node.address, self._port, timeout=within_deadline(_LIMIT_S)
         )
         try:
             line.request(method, path, body, {'Authorization': f'Bearer {self._token}'})
@@ -61,3 +62,20 @@ class Agent:
                 f'Member {name} refuses {method} {path}: {response.reason}.', retryable=True
             )
         return answer
+
+
+def answering(context: Context, cluster: Cluster) -> Agent:
+    """Return the agent of the oldest member that answers: the oldest can be dead.
+
+    :raises ClusterDriverError: none answers.
+    """
+    reason = 'none is ready'
+    for node in members.ready(context):
+        agent = Agent(context, cluster, node)
+        try:
+            agent.get('/member')
+        except ClusterDriverError as exc:
+            reason = exc.reason
+        else:
+            return agent
+    raise ClusterDriverError(f'No member answers: {reason}', retryable=True)

@@ -20,7 +20,7 @@ from kiln.clusters.models import Cluster, Node
 
 from . import members
 from . import version as manifest
-from .agent import Agent
+from .agent import Agent, answering
 from .monitor import QuorumMonitor
 from .scale import QuorumScaleManager
 from .template_def import QuorumTemplateDefinition
@@ -38,6 +38,8 @@ class Driver(NodeClusterDriver):
     version = manifest.version
     provides = manifest.provides  # pyright: ignore  # a property in the contract
     control_first = False
+    #: Plays the machines for the kit; nothing else imports it.
+    bench = '.bench:AgentBench'
 
     def get_template_definition(self) -> QuorumTemplateDefinition:
         """Return the templates and the values for them."""
@@ -57,12 +59,12 @@ class Driver(NodeClusterDriver):
         agent = Agent(context, cluster, node)
         if agent.get('/member')['joined']:
             return READY
-        if leaders := members.ready(context):
-            leader = Agent(context, cluster, leaders[0])
+        if members.ready(context):
+            leader = answering(context, cluster)
             # The leader admits the one machine that shows this token.
             leader.put(f'/members/{node.name}', {'token': join_token(context, node)})
-            agent.put('/member', {'join': leaders[0].address})
-            return Readiness.not_yet(f'it joins {leaders[0].name}')
+            agent.put('/member', {'join': leader.node.address})
+            return Readiness.not_yet(f'it joins {leader.node.name}')
         if members.founds(context, node):
             agent.put('/member', {'join': None})
             return Readiness.not_yet('it founds the cluster')
@@ -77,9 +79,8 @@ class Driver(NodeClusterDriver):
 
     def tend(self, context: Context, cluster: Cluster) -> None:
         """Let the members forget those that are gone, which would still count for a majority."""
-        for leader in members.ready(context)[:1]:
-            names = sorted(node.name for node in context.nodes)
-            Agent(context, cluster, leader).put('/members', names)
+        names = sorted(node.name for node in context.nodes)
+        answering(context, cluster).put('/members', names)
 
     def rotate_credential(self, context: Context, cluster: Cluster) -> None:
         """Give every member the key that the site's store of secrets has now."""
@@ -89,7 +90,7 @@ class Driver(NodeClusterDriver):
             Agent(context, cluster, node).put('/key', key)
 
     def get_monitor(self, context: Context, cluster: Cluster) -> Monitor:
-        """Return the monitor that asks the oldest member."""
+        """Return the monitor that asks a member."""
         return QuorumMonitor(context, cluster)
 
     def get_scale_manager(self, context: Context, cluster: Cluster) -> ScaleManager:

@@ -15,7 +15,7 @@ from kiln.clusters.models import Cluster
 from kiln.clusters.spec import NodeGroupSpec
 
 from . import version as manifest
-from .engine import Engine
+from .engine import CONFIG, Engine
 
 PARAMETERS = {
     'theme': Parameter(name='theme', choices=('light', 'dark'), help='How its pages look.'),
@@ -32,6 +32,10 @@ class Driver(ClusterDriver):
     name = manifest.driver
     version = manifest.version
     provides = manifest.provides  # pyright: ignore  # a property in the contract
+    #: How the kit reaches an engine for tests; nothing else imports it.
+    bench = '.bench:StackBench'
+    #: The file that names the engine.
+    config = CONFIG
 
     def create_cluster(
         self, context: Context, cluster: Cluster, cluster_create_timeout: float
@@ -67,7 +71,7 @@ class Driver(ClusterDriver):
 
     def delete_cluster(self, context: Context, cluster: Cluster) -> StatusReport:
         """Ask for the end of the stack; success if it is gone."""
-        with connected(context) as engine:
+        with self.connected(context) as engine:
             engine.delete(stack_of(cluster))
         # From now on it is right that there is no stack.
         return StatusReport(progress=Progress.IN_PROGRESS, driver_state={'deleted': True})
@@ -75,7 +79,7 @@ class Driver(ClusterDriver):
     def update_cluster_status(self, context: Context, cluster: Cluster) -> StatusReport:
         """Report how far the engine is."""
         try:
-            with connected(context) as engine:
+            with self.connected(context) as engine:
                 stack = engine.look(stack_of(cluster))
         except ClusterDriverError as exc:
             return StatusReport(progress=Progress.UNKNOWN, reason=exc.reason)
@@ -83,6 +87,8 @@ class Driver(ClusterDriver):
             if cluster.driver_state.get('deleted'):
                 return StatusReport(progress=Progress.COMPLETE)
             return StatusReport(progress=Progress.FAILED, reason='The engine has no such stack.')
+        if trouble := stack.get('trouble'):
+            return StatusReport(progress=Progress.FAILED, reason=trouble)
         built, wanted = stack['built'], stack['groups']
         reason = f'{sum(built.values())} machines exist, {sum(wanted.values())} are wanted.'
         complete = built == {name: count for name, count in wanted.items() if count}
@@ -114,14 +120,30 @@ class Driver(ClusterDriver):
 
     def get_monitor(self, context: Context, cluster: Cluster) -> Monitor:
         """Return the monitor that counts machines."""
-        return StackMonitor(context, cluster)
+        return StackMonitor(context, cluster, self)
+
+    @contextlib.contextmanager
+    def connected(self, context: Context) -> Iterator[Engine]:
+        """Connect to the engine.
+
+        :raises ClusterDriverError: it is away, or the credentials do not exist.
+        """
+        password = context.secrets.get(context.credentials) if context.credentials else ''
+        try:
+            yield Engine(self.config, password)
+        except OSError as exc:
+            raise ClusterDriverError(
+                f'The stack engine does not answer: {exc.strerror}.',
+                'Check it, and /etc/stack/client.conf.',
+                retryable=True,
+            ) from exc
 
     def _apply(
         self, context: Context, cluster: Cluster, counts: Mapping[str, int] | None = None
     ) -> StatusReport:
         groups = {one.name: one.shape.count for one in cluster.spec.groups}
         theme = cluster.spec.machine.parameters.get('theme', 'light')
-        with connected(context) as engine:
+        with self.connected(context) as engine:
             engine.apply(stack_of(cluster), {**groups, **(counts or {})}, theme=theme)
         return StatusReport(
             progress=Progress.IN_PROGRESS, driver_handle=stack_of(cluster), driver_state={}
@@ -133,9 +155,13 @@ class StackMonitor(Monitor):
 
     metrics = (Metric('machines', 'machines', 'Machines that the engine has built.'),)
 
+    def __init__(self, context: Context, cluster: Cluster, driver: Driver) -> None:
+        super().__init__(context, cluster)
+        self._driver = driver
+
     def pull(self) -> Mapping[str, float | None]:
         """Return the number; nothing without a stack."""
-        with connected(self.context) as engine:
+        with self._driver.connected(self.context) as engine:
             stack = engine.look(stack_of(self.cluster))
         return {} if stack is None else {'machines': sum(stack['built'].values())}
 
@@ -143,20 +169,3 @@ class StackMonitor(Monitor):
 def stack_of(cluster: Cluster) -> str:
     """Return the name of a cluster's stack."""
     return f'kiln-{cluster.id}'
-
-
-@contextlib.contextmanager
-def connected(context: Context) -> Iterator[Engine]:
-    """Connect to the engine.
-
-    :raises ClusterDriverError: it is away, or the credentials do not exist.
-    """
-    password = context.secrets.get(context.credentials) if context.credentials else ''
-    try:
-        yield Engine(password)
-    except OSError as exc:
-        raise ClusterDriverError(
-            f'The stack engine does not answer: {exc.strerror}.',
-            'Check it, and /etc/stack/client.conf.',
-            retryable=True,
-        ) from exc

@@ -20,9 +20,9 @@ CONFIG = Path('/etc/stack/client.conf')
 class Engine:
     """A connection; each request can be repeated. An OSError means that the engine is away."""
 
-    def __init__(self, password: str) -> None:
+    def __init__(self, config: Path, password: str) -> None:
         settings = configparser.ConfigParser()
-        settings.read(CONFIG)
+        settings.read(config)
         folder = settings.get('stack', 'folder', fallback=None)
         self._folder = Path(folder) if folder else Path.home() / '.stack'
         # A real engine has accounts; this one remembers by which a stack was made.
@@ -31,18 +31,22 @@ class Engine:
     def apply(self, name: str, groups: Mapping[str, int], **settings: Any) -> None:
         """Create a stack, or change it: the number of machines in each group, and settings."""
         stack = self._read(name) or {'built': {}}
-        self._write(name, {**stack, **settings, 'groups': groups, 'account': self._account})
+        asked = {'groups': groups, 'account': self._account, 'trouble': ''}
+        self._write(name, {**stack, **settings, **asked})
 
     def delete(self, name: str) -> None:
         """Remove a stack, once it has no machines left."""
         if stack := self._read(name):
-            self._write(name, {**stack, 'groups': {}, 'ending': True})
+            self._write(name, {**stack, 'groups': {}, 'ending': True, 'trouble': ''})
 
     def look(self, name: str) -> Mapping[str, Any] | None:
-        """Return a stack after the next step of the work on it; None if it does not exist."""
+        """Return a stack after the next step of the work on it; None if it does not exist.
+
+        If the work has failed, ``trouble`` says why.
+        """
         stack = self._read(name)
-        if stack is None:
-            return None
+        if stack is None or stack['trouble']:
+            return stack
         built, wanted = Counter(stack['built']), Counter(stack['groups'])
         for group in [*(wanted - built), *(built - wanted)][:1]:
             built[group] += 1 if wanted[group] > built[group] else -1

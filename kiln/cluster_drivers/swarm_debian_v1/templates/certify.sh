@@ -1,15 +1,18 @@
 #!/bin/sh
-# Creates the certificate of this node's engine, for its name and its current addresses.
-# The authority next to it can sign only for this name, and only server certificates.
+# Creates the certificate of this node's engine: for its name and, on a manager, which people
+# reach by its address, for its current addresses. The authority next to it can sign for nothing
+# else, and only server certificates.
 set -eu
 umask 077
 cd /etc/kiln-swarm
 name=$(openssl x509 -in authority.pem -noout -subject -nameopt sep_multiline,sname |
     sed -n 's/^ *CN=//p')
 names="DNS:$name"
-for address in $(hostname -I); do
-    names="$names,IP:$address"
-done
+if ! openssl x509 -in authority.pem -noout -ext nameConstraints | grep -q Excluded; then
+    for address in $(hostname -I); do
+        names="$names,IP:$address"
+    done
+fi
 [ -s key.pem ] || openssl genpkey -algorithm ed25519 -out key.pem
 cat >extensions.cnf <<EXTENSIONS
 basicConstraints = critical,CA:FALSE

@@ -32,7 +32,7 @@ _INSERT = (
 #: The columns of a claim whose changes callers see, and all that change.
 _SEEN = ('phase', 'fault', 'image_id')
 _MUTABLE = (*_SEEN, 'since', 'due', 'failures', 'probed_at', 'hard', 'epoch')
-_UPDATE = f'UPDATE claims SET {", ".join(f"{name} = ?" for name in _MUTABLE)}'  # noqa: S608
+_UPDATE = f'UPDATE claims SET {", ".join(f"{name} = ?" for name in _MUTABLE)}'  # noqa: S608  # no value
 
 #: Returns the changed claim; None ends it.
 Change = Callable[[Claim], Claim | None]

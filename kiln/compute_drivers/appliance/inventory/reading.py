@@ -57,7 +57,10 @@ def parse(text: str, source: str) -> Inventory:
     """
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as exc:
+    except RecursionError:
+        raise InventoryError(f'{source}: its values are nested too deeply.') from None
+    # One that is no TOMLDecodeError is a number of too many digits.
+    except ValueError as exc:
         raise InventoryError(_syntax(str(exc), source)) from None
     machines: dict[str, Machine] = {}
     if mistakes := list(_read(document, machines)):

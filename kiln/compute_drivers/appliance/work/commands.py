@@ -85,7 +85,7 @@ class Command:
             # A separate process keeps the time, so that the time-out holds even if kiln
             # is killed.
             self._process = subprocess.Popen(  # noqa: S603  # the operator says what is run
-                ['timeout', '-s', 'KILL', f'{self._timeout_s:f}', *self._argv],  # noqa: S607
+                ['timeout', '-s', 'KILL', f'{self._timeout_s:f}', *self._argv],  # noqa: S607  # in our own PATH
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

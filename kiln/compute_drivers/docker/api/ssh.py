@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import http.client
+import os
 import re
 import shlex
 import socket
@@ -18,6 +19,7 @@ import subprocess
 import tempfile
 import threading
 import urllib.parse
+from collections.abc import Mapping
 from typing import IO, Any, cast
 
 import urllib3.connection
@@ -35,6 +37,9 @@ _LONGEST_SAID = 300
 #: Bytes that are read of what the remote end sends before the engine is used.
 _LONGEST_PONG = 1024
 _MOST_SAID = 64 * 1024
+#: What ssh reads of the environment, and what its programs do. Options of kiln can be variables
+#: too, so a program of ProxyCommand is given no others.
+_KEPT = re.compile(r'(HOME|KRB5.+|LANG|LC_.+|LOGNAME|PATH|SSH_.+|TMPDIR|TZ|USER|XDG_RUNTIME_DIR)')
 
 #: What ssh or the remote end prints, and what it means with what to do about it.
 _MEANINGS = tuple(
@@ -128,6 +133,10 @@ def meaning(said: str) -> str:
     return lines[-1][:_LONGEST_SAID].rstrip('.') if lines else 'ssh ended without a message'
 
 
+def _environment(ours: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in ours.items() if _KEPT.fullmatch(name)}
+
+
 class _Connection(urllib3.connection.HTTPConnection):
     """A connection made of one run of ssh."""
 
@@ -166,11 +175,12 @@ class _Connection(urllib3.connection.HTTPConnection):
         with theirs, tempfile.TemporaryFile() as said:
             try:
                 # Terminal signals are for kiln, which then ends this program.
-                self._program = subprocess.Popen(  # noqa: S603
+                self._program = subprocess.Popen(  # noqa: S603  # no shell
                     self._command,
                     stdin=theirs.fileno(),
                     stdout=theirs.fileno(),
                     stderr=said,
+                    env=_environment(os.environ),
                     start_new_session=True,
                 )
             except FileNotFoundError:

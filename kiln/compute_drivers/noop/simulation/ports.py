@@ -121,7 +121,7 @@ class Ports:
         """Detach ports by id or by network_id; remove the ports that the cloud created."""
         where = f'machine = ? AND {column} = ?'
         db.execute(f'DELETE FROM ports WHERE {where} AND NOT kept', (machine, value))  # noqa: S608  # the column is ours
-        db.execute(f'UPDATE ports SET machine = NULL WHERE {where}', (machine, value))  # noqa: S608
+        db.execute(f'UPDATE ports SET machine = NULL WHERE {where}', (machine, value))  # noqa: S608  # ours
 
     def hangs(self, db: sqlite3.Connection, machine: int, column: str, value: str) -> bool:
         """Return True if a machine has a port with that id or network_id."""

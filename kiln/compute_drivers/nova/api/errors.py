@@ -99,11 +99,13 @@ class Reply:
         text = self.headers.get('retry-after')
         if text is None:
             return None
-        if _SECONDS.fullmatch(text.strip()):
-            return float(text)
+        # float() strips fewer characters.
+        if _SECONDS.fullmatch(stripped := text.strip()):
+            return float(stripped)
         try:
             return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
-        except ValueError:
+        # A time zone can be beyond all dates.
+        except (ValueError, OverflowError):
             return None
 
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kiln.clock import Deadline, deadline_scope
+from kiln.clock import SYSTEM_CLOCK, Deadline, deadline_scope
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.calls import call_driver
 from kiln.cluster_drivers.monitor import Gauge
@@ -30,13 +30,19 @@ from kiln.clusters.exceptions import ClusterDriverDefect, ClusterDriverError, Pr
 from kiln.clusters.models import Node
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers import validation
+from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.exceptions import KilnError
+from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.road.machines import SILENT
 
 _NODE = samples.node('kit-1')
+#: Real seconds between two looks at the time.
+_GLANCE_S = 0.02
+#: Where a problem can be in a cluster file.
+_PLACE = r'^(?:parameters|nodegroups|[a-z_]+)(?:\[[^][]+\])?(?:\.[a-z_]+)*$'
 
 
 class Answers(ClusterFixture):
@@ -133,11 +139,14 @@ class Answers(ClusterFixture):
 
     def test_measuring_never_waits_and_never_fails(self) -> None:
         opened = self.any_driver()
-        monitor = opened.get_monitor(**self.asked(opened))
-        if monitor is None:
+        if Cap.MONITOR not in opened.capabilities:
             return
+        monitor = opened.get_monitor(**self.asked(opened))
+        self.assertIsNotNone(monitor, 'A driver without a monitor does not override get_monitor.')
+        assert monitor is not None
         with self.soon('Reading the monitor'):
-            readings = Gauge(monitor, timeout_s=self.look_s).read()
+            gauge = Gauge(monitor, timeout_s=self.look_s, clock=_Passing(self.network.clock))
+            readings = gauge.read()
         self.assertEqual(
             [one.name for one in monitor.metrics], [one.metric.name for one in readings]
         )
@@ -155,7 +164,8 @@ class Answers(ClusterFixture):
         of = dict(self.asked(opened))
         of['plan'] = samples.creation(of['cluster'])
         before = set(threading.enumerate()), pickle.dumps(of['cluster'])
-        found = [list(opened.validate(**of)) for _ in range(2)]
+        with self.soon('Validating'):
+            found = [list(opened.validate(**of)) for _ in range(2)]
         self.assertEqual(found[0], found[1])
         self.assertEqual(before, (set(threading.enumerate()), pickle.dumps(of['cluster'])))
 
@@ -166,6 +176,23 @@ class Answers(ClusterFixture):
         found = list(opened.validate(context=samples.context(), cluster=wrong, plan=plan))
         self.assertTrue(all(isinstance(one, Problem) for one in found))
         self.assertIn('no_such_parameter', ' '.join(one.path for one in found))
+
+    def test_an_impossible_cluster_is_reported(self) -> None:
+        opened = self.nodes_driver()
+        if type(opened).validate is NodeClusterDriver.validate:
+            return  # it refuses what the parameters do not allow
+        if not self.refused_groups:
+            raise CannotBeShown('refused_groups names no cluster that the driver refuses')
+        for counts in self.refused_groups:
+            impossible = samples.with_roles(self.a_cluster(opened), counts)
+            plan = samples.creation(impossible)
+            found = list(opened.validate(**self.of_whole(impossible), plan=plan))
+            self.assertTrue(found, f'{dict(counts)} is not reported.')
+            for one in found:
+                self.assertTrue(one.message.strip(), 'A problem has no message.')
+                self.assertRegex(
+                    one.path, _PLACE, 'The path of a problem is a place in the cluster file.'
+                )
 
     def test_the_status_report_is_plain_data(self) -> None:
         opened = self.nodes_driver()
@@ -240,3 +267,23 @@ class Answers(ClusterFixture):
             opened.compute_driver_for(cluster=of['cluster'], nodegroup=samples.group(1)),
         ):
             self.assertEqual(answer, pickle.loads(pickle.dumps(answer)))  # noqa: S301  # ours
+
+
+class _Passing:
+    """Time as it passes for a driver: what its waits would take, and what it takes in fact."""
+
+    def __init__(self, waits: VirtualClock) -> None:
+        self._waits = waits
+
+    def monotonic(self) -> float:
+        return SYSTEM_CLOCK.monotonic() + self._waits.monotonic()
+
+    def time(self) -> float:
+        return SYSTEM_CLOCK.time() + self._waits.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        SYSTEM_CLOCK.sleep(seconds)
+
+    def wait(self, condition: threading.Condition, timeout: float | None) -> bool:
+        # Waits of the driver wake nobody.
+        return condition.wait(_GLANCE_S if timeout is None else min(timeout, _GLANCE_S))

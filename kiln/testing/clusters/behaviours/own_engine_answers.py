@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import io
+import json
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from kiln.clock import Deadline, deadline_scope
 from kiln.cluster_drivers.calls import call_driver
-from kiln.cluster_drivers.monitor import Gauge
+from kiln.cluster_drivers.monitor import Gauge, Reading
 from kiln.cluster_drivers.values import Cap, Progress
 from kiln.cluster_service import requests
 from kiln.cluster_service.verbs import run_verb
@@ -21,6 +24,7 @@ from kiln.exceptions import KilnError
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.behaviours.own_engine import OwnEngine
 from kiln.testing.clusters.simulation.own_engine_calls import Waited, promptly
+from kiln.testing.clusters.simulation.own_engine_process import call_in_process
 
 
 class EngineAnswers(OwnEngine):
@@ -96,16 +100,27 @@ class EngineAnswers(OwnEngine):
     def test_its_metrics_are_measured(self) -> None:
         if Cap.MONITOR not in self.driver_class.capabilities:
             self.not_for_this_driver('the driver has no monitor')
+        found = self._measured(self.created())
+        unknown = [f'{one.metric.name}: {one.reason}' for one in found if one.value is None]
+        self.none_of(unknown, 'A settled cluster is not measured.')
+
+    def test_its_metrics_are_those_of_now(self) -> None:
+        if Cap.MONITOR not in self.driver_class.capabilities:
+            self.not_for_this_driver('the driver has no monitor')
         there = self.created()
+        before = [one.value for one in self._measured(there)]
+        self.bench.lose(there)
+        now = [one.value for one in self._measured(there)]
+        self.assertNotEqual(before, now, 'A cluster that is gone is measured as if it stood.')
+
+    def _measured(self, there: Cluster) -> Sequence[Reading]:
         driver, context = self.played.open(), self.context()
         get = functools.partial(driver.get_monitor, context=context, cluster=there)
         monitor = call_driver(driver.name, 'get_monitor', get)
-        if monitor is None:
-            raise CannotBeShown('the driver does not measure the cluster of the kit')
+        self.assertIsNotNone(monitor, 'A driver without a monitor does not override get_monitor.')
+        assert monitor is not None
         with deadline_scope(Deadline.after(self.look_s)):
-            readings = Gauge(monitor, timeout_s=self.look_s).read()
-        unknown = [f'{one.metric.name}: {one.reason}' for one in readings if one.value is None]
-        self.none_of(unknown, 'A settled cluster is not measured.')
+            return Gauge(monitor, timeout_s=self.look_s).read()
 
     # ---- secrets -----------------------------------------------------------------------------
 
@@ -151,6 +166,17 @@ class EngineAnswers(OwnEngine):
             *(repr(event) for event in events),
         ]
 
+    def test_without_credentials_a_creation_works_or_is_refused(self) -> None:
+        driver, cluster = self.played.open(), self.record(self.spec(), 'kit-none')
+        anonymous = dataclasses.replace(self.context(), credentials=None)
+        create = functools.partial(
+            driver.create_cluster, context=anonymous, cluster=cluster,
+            cluster_create_timeout=self.bench.takes_s,
+        )  # fmt: skip
+        with contextlib.suppress(ClusterDriverError):
+            call_driver(driver.name, 'create_cluster', create)
+        self.no_defect()
+
     # ---- outputs -----------------------------------------------------------------------------
 
     def test_outputs_are_reported_with_the_end_of_an_operation(self) -> None:
@@ -160,3 +186,18 @@ class EngineAnswers(OwnEngine):
         if later is None:
             self.not_for_this_driver('the driver reports no outputs')
         self.assertEqual(set(later), set(there.outputs), 'Outputs are known too late to show.')
+
+    def test_outputs_are_the_same_from_every_process(self) -> None:
+        there = self.created()
+        self.call(self.played.open(), 'update_cluster_status', there)
+        here = getattr(self.played.calls[-1].report, 'outputs', None)
+        if not here:
+            self.not_for_this_driver('the driver reports no outputs')
+        if not self.bench.outlives_process:
+            raise CannotBeShown('the engine of the bench lives in this process alone')
+        _, found = call_in_process(self.driver, self.bench, there, 'update_cluster_status')
+        # As JSON has them.
+        self.assertEqual(
+            json.loads(json.dumps(dict(here))), found,
+            'Nothing has happened, and other outputs are reported: they are stored and shown.',
+        )  # fmt: skip

@@ -141,7 +141,7 @@ class Memory(OwnEngine):
             raise CannotBeShown('the engine of the bench lives in this process alone')
         driver = self.played.open()
         there = self.stood(driver, 'kit-one')
-        told = call_in_process(self.driver, self.bench, there, 'update_cluster_status')
+        told, _ = call_in_process(self.driver, self.bench, there, 'update_cluster_status')
         self.assertEqual(
             Progress.COMPLETE.value, told, 'What a driver needs is in handle, state or engine.'
         )

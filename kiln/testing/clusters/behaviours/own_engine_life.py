@@ -265,7 +265,7 @@ class WhatStands(OwnEngine):
         there = self.created()
         before = getattr(self.bench, name)(there)
         # The account of a site can be what is handed on.
-        self.played.secrets.value += '-new'
+        self.played.secrets.change()
         self.done(requests.Rotate(cluster=there.name, what=what))
         after = getattr(self.bench, name)(self.stored())
         self.assertNotEqual(before, after, f'The {name} is the same after a rotation.')

@@ -25,7 +25,7 @@ from kiln.engine.plan.counts import resized
 from kiln.exceptions import KilnError
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
-from kiln.testing.clusters.engine_bench import EngineBench, engine_bench_of
+from kiln.testing.clusters.engine_bench import EngineBench
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.simulation.own_engine_calls import (
     Recorder,
@@ -60,7 +60,7 @@ class Played(ClusterFixture):
         self.clock, self.store, self.stored_in = self._of_the_class()
         #: The name of the cluster; no other behaviour has one of that name.
         self.name = f'kit-{next(_numbers)}'
-        bench_class = self.bench_class or engine_bench_of(self.driver_class)
+        bench_class = self.engine_bench_class()
         self.bench = bench_class(self.driver_class, self.new_folder(), self.clock)
         self.addCleanup(self.bench.close)
         recorder = Recorder(self.soon_s, self._of_the_run('_hung', set()))

@@ -161,6 +161,25 @@ class EngineTruth(OwnEngine):
             OperationState.SUCCEEDED, found.state,
             'The engine has lost the cluster: report FAILED, unless it was to be deleted.',
         )  # fmt: skip
+        # An operation would wait for an engine that is away, and not for one that answers.
+        self._not_reported(self.stored(), Progress.UNKNOWN)
+
+    def test_a_report_of_trouble_has_a_reason(self) -> None:
+        there = self.created()
+        self.bench.go_away()
+        self._has_reason(there)
+        self.bench.come_back()
+        self.bench.lose(there)
+        self._has_reason(there)
+
+    def _has_reason(self, cluster: Cluster) -> None:
+        try:
+            self.call(self.played.open(), 'update_cluster_status', cluster)
+        except ClusterDriverError:
+            return  # it has a reason
+        last = self.played.calls[-1]
+        if last.progress in (Progress.FAILED, Progress.UNKNOWN):
+            self.assertTrue(last.report.reason.strip(), f'{last.progress} has no reason.')
 
     def test_a_cluster_that_never_was_is_not_complete(self) -> None:
         self._not_reported(self.record(self.spec(), 'kit-none'), Progress.COMPLETE)

@@ -26,7 +26,8 @@ class Repeats(ClusterFixture):
             of = {**self.of_whole(cluster), 'operation': _operation(name, cluster.id)}
             first = self._error_of(opened, name, of)
             if first and self.network.asked:
-                raise CannotBeShown(f'{name} asks {self.network.asked[0]}: {first}')
+                self._not_alone(f'{name} asks {self.network.asked[0]}: {first}')
+                return
             self.assertEqual(first, self._error_of(opened, name, of), f'the second {name}')
             # After a crash another process calls.
             self.assertEqual(
@@ -50,7 +51,8 @@ class Repeats(ClusterFixture):
         of = self.of_whole(self.a_whole(opened))
         outcomes = [self._error_of(one, 'tend', of) for one in (opened, opened)]
         if outcomes[0] and self.network.asked:
-            raise CannotBeShown(f'tend asks {self.network.asked[0]}: {outcomes[0]}')
+            self._not_alone(f'tend asks {self.network.asked[0]}: {outcomes[0]}')
+            return
         self.assertEqual(outcomes[0], outcomes[1])
 
     def test_the_choice_of_nodes_is_the_same_when_it_is_asked_for_again(self) -> None:
@@ -66,6 +68,11 @@ class Repeats(ClusterFixture):
 
     # ---- calls ---------------------------------------------------------------------
 
+    def _not_alone(self, why: str) -> None:
+        """Not shown, unless a bench plays the machines: there each call is made twice."""
+        if self.machine_bench_class() is None:
+            raise CannotBeShown(why)
+
     def _hooks(self) -> Iterator[str]:
         self.nodes_driver()
         for name in HOOKS:
@@ -80,7 +87,8 @@ class Repeats(ClusterFixture):
         of = {'context': context, 'cluster': cluster, 'operation': operation}
         outcome = self._error_of(opened, name, of)
         if outcome and self.network.asked:
-            raise CannotBeShown(f'{name} asks {self.network.asked[0]}: {outcome}')
+            self._not_alone(f'{name} asks {self.network.asked[0]}: {outcome}')
+            return
         self.assertEqual('', outcome, name)
 
     def _error_of(self, opened: NodeClusterDriver, name: str, of: Mapping[str, Any]) -> str:

@@ -16,13 +16,22 @@ class VerbRuns(JourneyFixture):
         journey = self.whole_journey()
         if not journey.verbs:
             return
-        refused = []
+        refused = {}
         for name, answer in journey.verbs.items():
             if isinstance(answer, ClusterDriverDefect):
                 self.fail(str(answer))
             if isinstance(answer, Exception):
-                refused.append(f'{name}: {answer}')
+                refused[name] = f'{name}: {answer}'
             else:
                 self.assertEqual(answer, json.loads(json.dumps(answer)), name)
-        if refused:
-            raise CannotBeShown(f'nothing runs in the machines of the kit ({refused[0]})')
+        if self.machine_bench_class() is not None:
+            # Arguments that the kit makes up can be wrong.
+            verbs = self.driver_class.verbs
+            wrong = [
+                reason for name, reason in refused.items()
+                if not any(one.required for one in verbs[name].parameters)
+            ]  # fmt: skip
+            self.assertEqual([], wrong, 'A verb fails, although every machine answers.')
+        elif refused:
+            reason = next(iter(refused.values()))
+            raise CannotBeShown(f'nothing runs in the machines of the kit ({reason})')

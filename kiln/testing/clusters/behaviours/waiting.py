@@ -57,6 +57,8 @@ class Waiting(ClusterFixture):
             with self.network.playing(self.drained_machine or REFUSING):
                 done = self._polled(functools.partial(opened.drain, **of, node=node))
                 asked = self.network.asked
+            if not done and asked and self.machine_bench_class() is not None:
+                return  # a node of its cluster goes once its work is done
             if not done and asked and self.drained_machine is None:
                 raise CannotBeShown(
                     f'the driver asks {asked[0]}; set drained_machine to what it answers'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import json
@@ -15,16 +16,18 @@ from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.values import Cap, Drained, Readiness, join_token
 from kiln.cluster_service.requests import Delete, Reboot, Replace, Request, Upgrade
 from kiln.clusters.exceptions import ClusterDriverDefect, ClusterError
-from kiln.clusters.models import Cause, OperationState
+from kiln.clusters.models import Cause, Node, OperationState
 from kiln.clusters.spec import MachineSpec
 from kiln.engine.nodes.join_key import known_key
 from kiln.exceptions import KilnError
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.road.file import CLUSTER, cluster_file
 from kiln.testing.clusters.road.user_site import UserSite
-from kiln.testing.clusters.road.watching import DriverCall, watched
+from kiln.testing.clusters.road.watching import DriverCall, Watch, watched
 
 CREATE = 'create'
+#: A title, and a cluster file or a request.
+Step = tuple[str, str | Request]
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -61,61 +64,95 @@ def travelled(
     :param other: What differs after an upgrade.
     :param fresh: Open the driver again for each call.
     """
-    journey, logged = Journey(), io.StringIO()
+    journey = Journey()
+    used = watched(driver_class, Watch(calls=journey.calls, fresh=fresh))
+    with overheard(journey), UserSite(folder, used) as site:
+        Traveller(site, journey, used).go(machine, other, counts)
+    return journey
+
+
+@contextlib.contextmanager
+def overheard(journey: Journey) -> Iterator[None]:
+    """Add what is logged, and the reasons and errors of calls, to what was shown."""
+    logged = io.StringIO()
     handler = logging.StreamHandler(logged)
     logging.getLogger().addHandler(handler)
     try:
-        used = watched(driver_class, journey.calls, fresh=fresh)
-        with UserSite(folder, used) as site:
-            _Traveller(site, journey, used).go(machine, other, counts)
+        yield
     finally:
         logging.getLogger().removeHandler(handler)
     journey.shown += (('a log', line) for line in logged.getvalue().splitlines())
     journey.shown += _reasons(journey.calls)
-    return journey
 
 
-class _Traveller:
+class Traveller:
+    """Makes the changes of a journey, and reads what is shown after each."""
+
     def __init__(
         self, site: UserSite, journey: Journey, driver_class: type[NodeClusterDriver]
     ) -> None:
-        self._site, self._journey, self._driver = site, journey, driver_class
+        self.site, self.journey, self.driver = site, journey, driver_class
 
     def go(self, machine: MachineSpec, other: MachineSpec, counts: Mapping[str, int]) -> None:
-        first = cluster_file(self._driver, machine, counts)
-        self._step(CREATE, first)
-        if self._journey.steps[CREATE]:
-            return
-        for node in self._site.nodes():
-            self._journey.ready[node.group] = self._journey.ready.get(node.group, 0) + 1
+        """Make the journey; without a cluster it ends at once."""
+        for title, change in self.changes(machine, other, counts):
+            self._step(title, change)
+            if not self.goes_on(title):
+                return
+
+    def changes(
+        self, machine: MachineSpec, other: MachineSpec, counts: Mapping[str, int]
+    ) -> Iterator[Step]:
+        """Yield the changes one by one, each made before the next is asked for."""
+        first, can = cluster_file(self.driver, machine, counts), self.driver.capabilities
+        yield CREATE, first
+        for node in self.site.nodes():
+            self.journey.ready[node.group] = self.journey.ready.get(node.group, 0) + 1
         last = list(counts)[-1]
-        self._step('grow', cluster_file(self._driver, machine, {**counts, last: counts[last] + 1}))
+        yield 'grow', cluster_file(self.driver, machine, {**counts, last: counts[last] + 1})
         self._verbs()
-        self._step('shrink', first)
-        self._step('replace', Replace(cluster=CLUSTER, nodes=(self._site.nodes()[-1].id,)))
-        if Cap.UPGRADE in self._driver.capabilities:
-            self._step('upgrade', Upgrade(cluster=CLUSTER, machine=other))
-        if Cap.REBOOT in self._driver.capabilities:
-            self._step('reboot', Reboot(cluster=CLUSTER))
-        self._step('delete', Delete(cluster=CLUSTER))
+        yield from self.removal(first)
+        yield 'replace', Replace(cluster=CLUSTER, nodes=(self.replaced().id,))
+        if Cap.UPGRADE in can:
+            yield 'upgrade', Upgrade(cluster=CLUSTER, machine=other)
+        if Cap.REBOOT in can:
+            yield 'reboot', Reboot(cluster=CLUSTER)
+        yield from self.more()
+        yield 'delete', Delete(cluster=CLUSTER)
+
+    def removal(self, first: str) -> Iterator[Step]:
+        """Yield how a node is removed again."""
+        yield 'shrink', first
+
+    def replaced(self) -> Node:
+        """Return the node to be replaced."""
+        return self.site.nodes()[-1]
+
+    def more(self) -> Iterator[Step]:
+        """Yield what can be done before the deletion."""
+        yield from ()
+
+    def goes_on(self, title: str) -> bool:
+        """Return True if the next change can be made after one."""
+        return title != CREATE or not self.journey.steps[CREATE]
 
     def _step(self, title: str, what: str | Request) -> None:
-        site, shown = self._site, self._journey.shown
+        site, shown = self.site, self.journey.shown
         try:
             operation = site.up(what) if isinstance(what, str) else site.request(what)
         except KilnError as exc:
-            self._journey.steps[title] = str(exc)
+            self.journey.steps[title] = str(exc)
             shown.append((f'the refusal to {title}', str(exc)))
         else:
             done = operation.state is OperationState.SUCCEEDED
             reason = ' '.join(_texts(operation.cause)) or operation.state.value
-            self._journey.steps[title] = '' if done else reason
+            self.journey.steps[title] = '' if done else reason
             shown.append((f'the operation {title}', reason))
         self._look()
 
     def _look(self) -> None:
         """Read what is shown now."""
-        site, shown = self._site, self._journey.shown
+        site, shown = self.site, self.journey.shown
         try:
             cluster = site.cluster()
         except ClusterError:
@@ -129,26 +166,26 @@ class _Traveller:
             key = known_key(site.store, cluster.id)
         except ClusterError:
             return
-        self._journey.tokens |= {key.hex()} | {
+        self.journey.tokens |= {key.hex()} | {
             join_token(samples.context(join_key=key), one) for one in site.nodes()
         }
 
     def _verbs(self) -> None:
-        for name, verb in self._driver.verbs.items():
+        for name, verb in self.driver.verbs.items():
             given = {one.name: self._value(one) for one in verb.parameters if one.required}
             try:
-                answer: Any = self._site.site.run_verb(self._driver.name, name, CLUSTER, given)
+                answer: Any = self.site.site.run_verb(self.driver.name, name, CLUSTER, given)
                 told = json.dumps(answer)
             except ClusterDriverDefect as exc:
                 answer, told = exc, str(exc)
             except KilnError as exc:
                 answer, told = exc, str(exc)
-            self._journey.verbs[name] = answer
-            self._journey.shown.append((f'verb {name}', told))
+            self.journey.verbs[name] = answer
+            self.journey.shown.append((f'verb {name}', told))
 
     def _value(self, one: Parameter) -> Any:
         """Return a value for an argument; a node if it is about nodes."""
-        names = {'node': self._site.nodes()[0].name, 'to': str(self._site.folder / 'to')}
+        names = {'node': self.site.nodes()[0].name, 'to': str(self.site.folder / 'to')}
         return names.get(one.name, samples.value(one))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Mapping
+import ssl
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from kiln.cluster_drivers.readiness import ReadyRule, WhenConsole, WhenHttp, WhenTcp
+from kiln.testing.clusters.machine_bench import Request, Response
 
 #: By port and path: the status and the body of a response.
 Pages = Mapping[tuple[int, str], tuple[int, str]]
@@ -40,6 +42,10 @@ class Machine:
     #: The end of its console log; None if it cannot be read.
     console: str | None = ''
     line: Line = Line.ANSWERS
+    #: Answers every request in place of pages; None for a request closes the connection.
+    answer: Callable[[Request], Response | None] | None = None
+    #: By port: the server's side of TLS; None is plain HTTP.
+    tls: Callable[[int], ssl.SSLContext | None] | None = None
 
     def accepts(self, port: int) -> bool:
         """Return True if a connection to a port is accepted."""

@@ -7,10 +7,11 @@ import errno
 import ipaddress
 import math
 import socket
+import ssl
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from kiln.clusters.exceptions import ClusterDriverError
@@ -39,6 +40,8 @@ class Network:
         self.clock = VirtualClock()
         self.machines: Mapping[str, Machine] = {}
         self.otherwise = SILENT
+        #: Returns the machine at an address, if a bench plays it.
+        self.played: Callable[[str], Machine | None] | None = None
         #: What was asked for: addresses with their ports, and consoles.
         self.asked: list[str] = []
         self._server: PageServer | None = None
@@ -53,6 +56,8 @@ class Network:
         return text
 
     def _machine(self, host: str) -> Machine:
+        if self.played is not None and (machine := self.played(host)) is not None:
+            return machine
         return self.machines.get(host, self.otherwise)
 
     @contextlib.contextmanager
@@ -89,6 +94,7 @@ class Network:
         yield socket.socket, 'connect_ex', self._connect_ex
         yield socket.socket, 'recv', self._received('recv')
         yield socket.socket, 'recv_into', self._received('recv_into')
+        yield ssl.SSLSocket, 'do_handshake', self._received('do_handshake')
         sleep = time.sleep
         for module in list(sys.modules.values()):
             # Some authors import the function from its module.

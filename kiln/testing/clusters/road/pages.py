@@ -5,7 +5,11 @@ from __future__ import annotations
 import http.server
 import threading
 
+from kiln.testing.clusters.machine_bench import Request
 from kiln.testing.clusters.road.machines import Machine
+
+#: Real seconds within which a client continues what it has begun.
+_SOON_S = 5.0
 
 
 class PageServer:
@@ -21,7 +25,9 @@ class PageServer:
 
     def plays(self, client_port: int, machine: Machine, port: int) -> None:
         """Take the machine of a connection, and its port, before a request is sent."""
-        self._server.known[client_port] = machine, port
+        with self._server.changed:
+            self._server.known[client_port] = machine, port
+            self._server.changed.notify_all()
 
     def close(self) -> None:
         """Serve no more."""
@@ -37,6 +43,14 @@ class _Server(http.server.ThreadingHTTPServer):
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
         self.known: dict[int, tuple[Machine, int]] = {}
+        self.changed = threading.Condition()
+
+    def played_for(self, client_port: int) -> tuple[Machine, int]:
+        """Return the machine of a connection, and its port."""
+        # A connection is accepted before its client can say to whom it is.
+        with self.changed:
+            self.changed.wait_for(lambda: client_port in self.known, _SOON_S)
+        return self.known.get(client_port, (Machine(), 0))
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Write nothing: a driver can end a connection early."""
@@ -44,21 +58,42 @@ class _Server(http.server.ThreadingHTTPServer):
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     server: _Server
-    timeout = 5.0
+    timeout = _SOON_S
     protocol_version = 'HTTP/1.1'
+    # A body would wait for the acknowledgement of its head.
+    disable_nagle_algorithm = True
 
     def __getattr__(self, name: str) -> object:
         if name.startswith('do_'):
             return self._answer
         raise AttributeError(name)
 
+    def setup(self) -> None:
+        self._machine, self._port = self.server.played_for(self.client_address[1])
+        if self._machine.tls is not None and (tls := self._machine.tls(self._port)) is not None:
+            self.request = tls.wrap_socket(self.request, server_side=True)
+        super().setup()
+
     def _answer(self) -> None:
-        machine, port = self.server.known.get(self.client_address[1], (Machine(), 0))
-        self.rfile.read(int(self.headers.get('Content-Length') or 0))
-        path = self.path.partition('?')[0]
-        status, text = machine.http.get((port, path)) or machine.http.get(
-            (port, self.path), (404, '')
-        )
+        body = self.rfile.read(int(self.headers.get('Content-Length') or 0))
+        if self._machine.answer is None:
+            self._respond(*self._page())
+            return
+        request = Request(
+            port=self._port, method=self.command, path=self.path, headers=dict(self.headers),
+            body=body,
+        )  # fmt: skip
+        response = self._machine.answer(request)
+        if response is None:
+            self.close_connection = True
+            return
+        self._respond(response.status, response.body)
+
+    def _page(self) -> tuple[int, str]:
+        pages, path = self._machine.http, self.path.partition('?')[0]
+        return pages.get((self._port, path)) or pages.get((self._port, self.path), (404, ''))
+
+    def _respond(self, status: int, text: str) -> None:
         body = text.encode()
         self.send_response(status)
         self.send_header('Content-Length', str(len(body)))

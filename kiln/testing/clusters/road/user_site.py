@@ -24,7 +24,7 @@ from kiln.cluster_service.drivers import SiteDrivers
 from kiln.cluster_service.requests import Declare, Request
 from kiln.cluster_service.site import Site
 from kiln.clusters.exceptions import ClusterError
-from kiln.clusters.models import Cluster, Event, Node, Operation
+from kiln.clusters.models import Cause, Cluster, Event, Node, Operation
 from kiln.compute.facade import Compute
 from kiln.compute.stack import StackSettings
 from kiln.compute_drivers.noop.cloud import NoopCloud
@@ -34,13 +34,14 @@ from kiln.db.tables.upgrade import create_file
 from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.node_worker import NodeWorker
 from kiln.engine.context import Backends, EngineSettings, Parts
+from kiln.engine.health.driver_upkeep import DriverUpkeep
 from kiln.hooks.invocation import Call
 from kiln.hooks.registry import Hooks
 from kiln.hooks.replies import Answer
 from kiln.models import Amphora
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters.road.file import CLUSTER, LONGEST_S, declared
-from kiln.testing.clusters.samples import KitSecrets
+from kiln.testing.clusters.samples import Secret
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.watcher.interval import WatcherSettings
 
@@ -64,16 +65,23 @@ class UserSite:
         driver_class: type[NodeClusterDriver],
         *,
         secrets: Secrets | None = None,
+        clock: VirtualClock | None = None,
+        emptied: Callable[[str], None] | None = None,
     ) -> None:
+        """Take a folder, and a driver.
+
+        :param emptied: called with the id of a machine whose disk is emptied.
+        """
         self.folder = folder
-        self.clock = VirtualClock()
+        self.clock = clock or VirtualClock()
+        self._emptied = emptied
         self.cloud = NoopCloud(flavors=None, zones=('az1', 'az2', 'az3'))
         self.store = open_store(f'sqlite:///{_with_tables(folder)}', clock=self.clock)
         # By the real clock, as its zones would be listed again whenever virtual time leaps.
         backends = Backends(self._open_backend, default='noop')
         source = _ClassSource(driver_class)
         self.drivers = SiteDrivers(lambda: Catalogue({source.record(): source}))
-        self.secrets = secrets or KitSecrets()
+        self.secrets = secrets or Secret()
         self.site = Site(
             self.store, self.drivers, backends, name='kit', clock=self.clock,
             settings=SETTINGS, operation_timeout_s=LONGEST_S, secrets=self.secrets,
@@ -87,7 +95,9 @@ class UserSite:
         )  # fmt: skip
 
     def _open_backend(self, name: str) -> Compute:
-        return Compute(NoopDriver(cloud=self.cloud), settings=STACK)
+        driver = _Emptying(cloud=self.cloud)
+        driver.emptied = self._emptied
+        return Compute(driver, settings=STACK)
 
     def __enter__(self) -> Self:
         return self
@@ -110,6 +120,15 @@ class UserSite:
         operation = clusters.apply(clusters.plan(request))
         self._work(operation.cluster_id)
         return self.store.operations.get(operation.id)
+
+    def tend(self) -> Cause | None:
+        """Have the driver tend the cluster; return the trouble that it reports."""
+        cluster = self.cluster()
+        newest = self.store.operations.of(cluster.id)[-1]
+        DriverUpkeep(self._parts, 'kit').begin({cluster.id: newest})
+        while self._calls:
+            self._calls.popleft()()
+        return self.cluster().trouble
 
     # ---- what a user sees ----------------------------------------------------------
 
@@ -161,6 +180,17 @@ class UserSite:
         if not results:
             self.clock.advance(max(0.0, min(work.due - self.clock.monotonic(), LONGEST_S)))
         return results
+
+
+class _Emptying(NoopDriver):
+    """A cloud that tells which machines it rebuilds."""
+
+    emptied: Callable[[str], None] | None = None
+
+    def _rebuild(self, amphora_id: str, image_id: str | None) -> None:
+        super()._rebuild(amphora_id, image_id)
+        if self.emptied is not None:
+            self.emptied(amphora_id)
 
 
 class _Rounds(NodeWorker):

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.exceptions import KilnError
 
 HOOKS = tuple(
     f'{when}_{what}_cluster' for when in ('pre', 'post') for what in ('create', 'update', 'delete')
 )
-_METHODS = ('bootstrap', 'is_ready', 'drain', 'update_cluster_status', 'validate', *HOOKS)
+_METHODS = ('bootstrap', 'is_ready', 'drain', 'update_cluster_status', 'validate')
+#: Methods that declare something when they are overridden.
+_OPTIONAL = (*HOOKS, 'tend', 'rotate_credential', 'rotate_ca_certificate')
+#: Called with a method and its arguments before a call of it.
+Before = Callable[[str, Mapping[str, Any]], None]
+#: The same, with the answer.
+After = Callable[[str, Mapping[str, Any], Any], None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,35 +33,55 @@ class DriverCall:
     error: BaseException | None = None
 
 
-def watched(
-    driver_class: type[NodeClusterDriver], calls: list[DriverCall], *, fresh: bool = False
-) -> type[NodeClusterDriver]:
-    """Return a class that does the same, and records its calls.
+@dataclasses.dataclass(kw_only=True, slots=True)
+class Watch:
+    """How the calls of a driver are made."""
 
-    :param fresh: Make each call on a driver that was just opened, as after a crash.
-    """
+    calls: list[DriverCall] = dataclasses.field(default_factory=list)
+    #: Make each call on a driver that was just opened, as after a crash.
+    fresh: bool = False
+    #: Make each call twice; the first answer is lost.
+    twice: bool = False
+    before: Before | None = None
+    after: After | None = None
+
+
+def watched(driver_class: type[NodeClusterDriver], watch: Watch) -> type[NodeClusterDriver]:
+    """Return a class that does the same, and records its calls."""
     changes: dict[str, Any] = {'__module__': driver_class.__module__}
-    for name in _METHODS:
+    for name in (*_METHODS, *_OPTIONAL):
         method = getattr(driver_class, name)
-        # A hook of the base does nothing, and overriding it would make the engine call it.
-        if name not in HOOKS or method is not getattr(ClusterDriver, name):
-            target = driver_class if fresh else None
-            changes[name] = _recorded(name, method, calls, target)
+        if name not in _OPTIONAL or method is not _inherited(name):
+            changes[name] = _recorded(name, method, watch, driver_class)
     return type(driver_class.__name__, (driver_class,), changes)
 
 
+def _inherited(name: str) -> Any:
+    return getattr(NodeClusterDriver, name, getattr(ClusterDriver, name, None))
+
+
 def _recorded(
-    name: str, method: Callable[..., Any], calls: list[DriverCall], fresh: type[Any] | None
+    name: str, method: Callable[..., Any], watch: Watch, driver_class: type[NodeClusterDriver]
 ) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def recorded(self: Any, **arguments: Any) -> Any:
-        subject = self if fresh is None else fresh.open()
+    def once(self: Any, arguments: Mapping[str, Any]) -> Any:
+        if watch.before is not None:
+            watch.before(name, arguments)
+        subject = driver_class.open() if watch.fresh else self
         try:
             answer = method(subject, **arguments)
         except BaseException as exc:
-            calls.append(DriverCall(method=name, arguments=arguments, error=exc))
+            watch.calls.append(DriverCall(method=name, arguments=arguments, error=exc))
             raise
-        calls.append(DriverCall(method=name, arguments=arguments, answer=answer))
+        watch.calls.append(DriverCall(method=name, arguments=arguments, answer=answer))
+        if watch.after is not None:
+            watch.after(name, arguments, answer)
         return answer
+
+    @functools.wraps(method)
+    def recorded(self: Any, **arguments: Any) -> Any:
+        if watch.twice:
+            with contextlib.suppress(KilnError):
+                once(self, arguments)
+        return once(self, arguments)
 
     return recorded

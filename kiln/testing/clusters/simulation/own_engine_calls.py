@@ -24,6 +24,8 @@ REPORTING = (
     'update_cluster_status',
     *(name for cap, name in METHODS.items() if cap is not Cap.MONITOR),
 )
+#: Methods that report nothing of an engine, and return soon, too.
+PROMPT = ('validate', 'get_monitor', 'get_scale_manager')
 #: Seconds that a call can sleep; they take no real time.
 _SLEEP_S = 0.5
 _budget = threading.local()
@@ -81,6 +83,8 @@ class Recorder:
             call = functools.partial(self._soon, name, getattr(driver, name))
             # On the instance: the class is what is judged, and stays as it is.
             setattr(driver, name, functools.partial(self._recorded, driver.name, name, call))
+        for name in PROMPT:
+            setattr(driver, name, functools.partial(self._soon, name, getattr(driver, name)))
         return driver
 
     def _recorded(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import os
 import pickle
 import subprocess
 import sys
+from typing import Any
 
 from kiln.cluster_drivers.calls import call_driver
 from kiln.clusters.models import Cluster
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.engine_bench import EngineBench
+from kiln.testing.clusters.fingerprint import absolute
 from kiln.testing.clusters.simulation.own_engine_calls import promptly, without_sleep
 from kiln.testing.clusters.subjects import find_driver
 
@@ -24,21 +27,28 @@ _LONGEST_S = 600
 _SOON_S = 5.0
 
 
-def call_in_process(reference: str, bench: EngineBench, cluster: Cluster, method: str) -> str:
-    """Call a method of a driver about a cluster in another process; return the progress.
+def call_in_process(
+    reference: str, bench: EngineBench, cluster: Cluster, method: str
+) -> tuple[str, Any]:
+    """Call a method of a driver about a cluster in another process, and another directory.
+
+    Return the progress and the outputs that it reports.
 
     :raises AssertionError: the process failed; its message has what the process wrote.
     """
-    environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))}
+    path = os.pathsep.join(map(os.path.abspath, sys.path))
+    environment = {**os.environ, 'PYTHONPATH': path}
     given = pickle.dumps((type(bench), bench.folder, cluster, method))
     done = subprocess.run(  # noqa: S603  # this interpreter
-        [sys.executable, '-c', _PROGRAM, reference], env=environment, timeout=_LONGEST_S,
-        capture_output=True, input=given, check=False,
+        [sys.executable, '-c', _PROGRAM, absolute(reference)], env=environment,
+        timeout=_LONGEST_S, capture_output=True, input=given, check=False, cwd=bench.folder,
     )  # fmt: skip
     if done.returncode:
         last = done.stderr.decode().strip().splitlines()[-1:]
         raise AssertionError(f'{method} failed in another process: {" ".join(last)}')
-    return done.stdout.decode().strip()
+    # What the driver prints comes first.
+    progress, outputs = json.loads(done.stdout.decode().splitlines()[-1])
+    return progress, outputs
 
 
 def main() -> None:
@@ -53,5 +63,6 @@ def main() -> None:
     with without_sleep():
         report = call_driver(driver.name, method, lambda: promptly(call, _SOON_S, method))
     progress = report.progress if report else None
-    sys.stdout.write(progress.value if progress else 'none')
+    outputs = dict(report.outputs or {}) if report else {}
+    sys.stdout.write('\n' + json.dumps([progress.value if progress else 'none', outputs]))
     bench.close()

@@ -35,7 +35,7 @@ from kiln.hooks.registry import Hooks
 from kiln.hooks.replies import Answer
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters.engine_bench import EngineBench
-from kiln.testing.clusters.samples import SECRET
+from kiln.testing.clusters.samples import ChangingSecret
 from kiln.testing.clusters.simulation.own_engine_calls import Recorder, kept
 
 #: The name of the secret with the credentials of the engine.
@@ -45,15 +45,6 @@ _LEASE_S = 1e6
 #: Rounds without any progress of the clock, after which the engine of kiln is stuck.
 _MOST_ROUNDS = 1000
 _MEMORY = Path('/dev/shm')  # noqa: S108  # folders of their own
-
-
-class EngineSecrets:
-    """A store with the same secret under every name, which operators can change."""
-
-    value = SECRET
-
-    def get(self, name: str) -> str:
-        return self.value
 
 
 class EngineSite:
@@ -68,7 +59,7 @@ class EngineSite:
         self._recorder = recorder
         #: The calls of the driver, in order.
         self.calls = recorder.calls
-        self.secrets = EngineSecrets()
+        self.secrets = ChangingSecret()
         self.contexts = DriverContexts(
             store=store, backends=_NO_BACKENDS, site='kit', secrets=self.secrets,
             credentials=CREDENTIALS,

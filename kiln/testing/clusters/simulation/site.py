@@ -25,7 +25,7 @@ from kiln.engine.conductor import Conductor
 from kiln.engine.context import Backends, EngineSettings, Parts
 from kiln.fairness.threads import FairThreads
 from kiln.models import Amphora
-from kiln.testing.clusters.samples import KitSecrets
+from kiln.testing.clusters.samples import Secret
 from kiln.testing.clusters.subjects import find_driver
 from kiln.wrappers.circuit.settings import CircuitSettings
 from kiln.wrappers.executor.settings import ExecutorSettings
@@ -96,7 +96,7 @@ class Site:
         threads = FairThreads(_WORKERS, each=_WORKERS, name='kiln-cluster-driver')
         parts = Parts(
             store=store, backends=backends, drivers=_One(self.driver), clock=SYSTEM_CLOCK,
-            run=threads.run, settings=self.settings, secrets=KitSecrets(), site='kit',
+            run=threads.run, settings=self.settings, secrets=Secret(), site='kit',
         )  # fmt: skip
         conductor = Conductor(parts)
         conductor.start()

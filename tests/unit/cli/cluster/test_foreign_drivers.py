@@ -4,6 +4,7 @@ import shlex
 
 from kiln.cli.exit_codes import ExitCode
 from tests.unit.cli.cluster.machines_shell import MachinesShell
+from tests.unit.plugins.credentials import given
 
 GUARDED = """\
 parameters:
@@ -71,6 +72,14 @@ class Secrets(MachinesShell):
         error = self.fails(ExitCode.USAGE, 'up', self.page(NAMED))
         self.assertIn('This site has no store of secrets', error)
         self.assertIn('Set option [secrets] directory', error)
+
+    def test_the_credentials_of_a_service_are_its_secrets(self):
+        self.configure('')
+        directory = given(self, secrets_db=f'{VALUE}\n', other='x')
+        self.ok('up', self.page(NAMED.replace('web-admin', 'db')))
+        self.assertIn(shlex.quote(VALUE), self.given()['m1'])
+        error = self.fails(ExitCode.USAGE, 'up', self.page(NAMED.replace('web-admin', 'other')))
+        self.assertIn(f'The named secret in {directory} does not exist', error)
 
     def test_a_directory_that_is_not_safe_is_refused(self):
         self.secrets.chmod(0o770)

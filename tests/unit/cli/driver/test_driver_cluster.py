@@ -246,6 +246,7 @@ class Lints(ClusterShell):
             self.assertIs(runs, found['runs_code'])
 
     def test_code_in_a_folder_that_others_can_change_is_not_run(self):
+        """Finding L3: the driver was imported from a folder of all users."""
         folder = self.new('py_v1', 'python')
         folder.chmod(0o777)
         self.fails(1, 'driver', 'lint', str(folder))

@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.discovery.contract import contract_violations
 from kiln.cluster_drivers.discovery.directory import MANIFEST, load_directory
+from kiln.cluster_drivers.discovery.guide import readme_in
+from kiln.cluster_drivers.discovery.manifest import ManifestError
+from kiln.cluster_drivers.discovery.sources import DirectorySource
 from kiln.cluster_drivers.discovery.yaml_fields import DRIVER
 from kiln.cluster_drivers.readiness import WhenActive, WhenConsole, WhenHttp, WhenTcp
 from kiln.cluster_drivers.records import ClusterType
@@ -92,7 +95,7 @@ class DirectoryCase(unittest.TestCase):
 
 
 class Links(DirectoryCase):
-    """A driver of data alone could read the keys of kiln, and send them to machines."""
+    """Finding M4: a driver of data alone sent the keys of kiln to machines."""
 
     def setUp(self):
         super().setUp()
@@ -123,6 +126,19 @@ class Links(DirectoryCase):
         (self.directory / MANIFEST).unlink()
         (self.directory / MANIFEST).symlink_to(self.keys)
         self.refused()
+        # Neither does a search for drivers quote it.
+        with self.assertRaisesRegex(ManifestError, 'its driver.yaml is a link') as caught:
+            DirectorySource(self.directory).manifest()
+        self.assertNotIn('hunter2', str(caught.exception))
+
+    def test_a_readme_that_is_a_link_is_not_shown(self):
+        (self.directory / 'image').mkdir()
+        for folder in '', 'image':
+            (self.directory / folder / 'README').symlink_to(self.keys)
+            self.assertIsNone(readme_in(self.directory, folder))
+            # Another one is.
+            (self.directory / folder / 'README.rst').write_text('text')
+            self.assertEqual('text', readme_in(self.directory, folder))
 
 
 class CompleteDriver(DirectoryCase):

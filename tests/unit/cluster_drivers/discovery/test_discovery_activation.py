@@ -133,9 +133,11 @@ class Options(Installed):
             'driver_preference = *, *, *: c_v1\n'
             'default_driver = d_v1\n'
             'disabled_hard = true\n'
+            'refuse_changed_drivers = true\n'
         )
         settings = DiscoverySettings.from_options(values)
         self.assertTrue(settings.disabled_hard)
+        self.assertTrue(settings.refuse_changed)
         self.assertEqual(
             {'page_v1': 'acme-kiln', 'other_v1': '/etc/kiln/drivers/other_v1'},
             settings.driver_origin,

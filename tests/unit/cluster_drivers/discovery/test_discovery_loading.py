@@ -137,6 +137,20 @@ class Pinned(Installed):
             self.load()
         self.assertIn('has changed without a new version', logs.output[0])
 
+    def test_a_site_can_refuse_a_driver_changed_without_a_new_version(self):
+        (self.folder / 'template_def.py').write_text('')
+        with self.assertRaisesRegex(
+            ClusterDriverUnusable, 'has changed without a new version.* put the former driver back'
+        ):
+            self.load(refuse_changed=True)
+        (self.folder / 'template_def.py').unlink()
+        self.assertEqual('code_v1', self.load(refuse_changed=True).record.name)
+
+    def test_a_module_without_source_counts_as_a_change(self):
+        (self.folder / 'template_def.pyc').write_bytes(b'')
+        with self.assertRaises(ClusterDriverUnusable):
+            self.load(refuse_changed=True)
+
     def test_a_missing_version_is_an_error_that_lists_the_installed_versions(self):
         (self.folder / 'version.py').write_text("version = '1.0.1'\ndriver = 'code_v1'\n")
         with self.assertRaisesRegex(

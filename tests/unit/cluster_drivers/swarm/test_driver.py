@@ -7,12 +7,14 @@ import unittest
 from pathlib import Path
 
 import yaml
+from cryptography import x509
+from cryptography.x509.oid import NameOID
 
 from kiln.cluster_drivers.swarm_debian_v1 import api, leaving
 from kiln.cluster_drivers.swarm_debian_v1.docker_context import write_context
 from kiln.cluster_drivers.swarm_debian_v1.driver import Driver
 from kiln.cluster_drivers.swarm_debian_v1.monitor import SwarmMonitor
-from kiln.cluster_drivers.swarm_debian_v1.pki import Papers
+from kiln.cluster_drivers.swarm_debian_v1.pki import Papers, identity
 from kiln.cluster_drivers.swarm_debian_v1.scale import SwarmScaleManager
 from kiln.cluster_drivers.values import Context, PlannedChange, PlannedGroup, ReadyState
 from kiln.clusters.exceptions import ClusterDriverError
@@ -210,10 +212,14 @@ class DockerContexts(unittest.TestCase):
         node = a_node(1, 'managers')
         with tempfile.TemporaryDirectory() as folder:
             said = api.docker_context(
-                context(node), a_cluster(), {'to': folder, 'name': 'me', 'days': 3}
+                context(node, a_node(2)), a_cluster(), {'to': folder, 'name': 'me', 'days': 3}
             )
             self.assertEqual('tcp://10.0.0.1:2376', said['endpoint'])
             self.assertTrue(Path(folder, 'key.pem').exists())
+            trusted = x509.load_pem_x509_certificates(Path(folder, 'ca.pem').read_bytes())
+            names = [one.subject.get_attributes_for_oid(NameOID.COMMON_NAME) for one in trusted]
+        # Not the authority of the cluster, which signs for each node.
+        self.assertEqual([identity(node)], [one.value for (one,) in names])
         with self.assertRaises(ClusterDriverError):
             api.docker_context(context(), a_cluster(), {'to': folder, 'name': 'me', 'days': 3})
 

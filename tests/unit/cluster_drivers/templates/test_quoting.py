@@ -3,6 +3,7 @@
 import pathlib
 import subprocess
 import tempfile
+import time
 import unittest
 
 import yaml
@@ -162,3 +163,30 @@ class InYaml(unittest.TestCase):
     def test_json_files_are_checked_like_yaml(self):
         self.assertEqual([], wrong('{"a": {{ a | json }}}', file='t.json'))
         self.assertEqual(1, len(wrong('{"a": "{{ a | json }}"}', file='t.json')))
+
+
+class Time(unittest.TestCase):
+    """Finding L8: the check of 32 kB of here-documents took seconds, as it was quadratic."""
+
+    #: Quadratic checks of a text of this size take from seconds to hours.
+    size, most_s = 128 * 1024, 1.5
+
+    def test_a_check_takes_time_in_proportion_to_the_text(self):
+        for head, bits in (
+            (SH, ('cat <<E\n', '<<A ', 'cat <<E\nx\nE\n', "cat <<'E' <<-F\n", '{{ a | shell }} ',
+                  'A={{ a | shell }}\n', '"', "'", '$((1 ', '${a', '$(', '\\\n')),
+            (f'{SH}cat <<E\n', ('{{ a }}', 'x\n', '\t', 'E')),
+            (YAML, ('[', '{a: ', '- ', '? ', 'a: {{ a | json }}\n', '&a ')),
+            ('#!/usr/bin/python3\n', ('(', '"""', 'a = {{ a | json }}\n', '\\\n')),
+        ):  # fmt: skip
+            for bit in bits:
+                with self.subTest(head=head, bit=bit):
+                    template = TextTemplate(f'{head}{bit * (self.size // len(bit))}!', file='t')
+                    # The time of this thread alone: other work of the machine does not count.
+                    began = time.thread_time()
+                    list(misplaced(template))
+                    self.assertLess(time.thread_time() - began, self.most_s)
+
+    def test_collections_that_are_nested_too_deeply_are_a_mistake(self):
+        (problem,) = wrong(f'{YAML}a: {"[" * 5000}')
+        self.assertIn('nested more than 50 deep', problem.message)

@@ -165,6 +165,7 @@ class Failing(HostCase, unittest.TestCase):
         self.assertIn('no package dokcer', said)
         log = pathlib.Path(said.rpartition(' ')[2])
         self.assertIn('dokcer', log.read_text())
+        self.assertFalse(log.stat().st_mode & 0o007)
         self.assertEqual(['node', 'node.log'], self.host.entries())
 
     def test_a_failure_leaves_the_existing_image(self):

@@ -16,7 +16,7 @@ from kiln.wrappers.circuit.breaker import BreakerDriver
 from kiln.wrappers.circuit.circuit import Circuit
 from kiln.wrappers.circuit.phase import Phase
 from kiln.wrappers.circuit.settings import CircuitSettings
-from kiln.wrappers.circuit.shared import SharedPhase, SharedStorage
+from kiln.wrappers.circuit.shared import LONGEST_S, SharedPhase, SharedStorage
 
 SETTINGS = CircuitSettings(
     minimum_calls=2, open_s=30, open_factor=2, open_jitter=0, probe_lease_s=10
@@ -171,12 +171,39 @@ class SharedCircuitTest(unittest.TestCase):
 
     def test_opened_by_hand_it_is_open_for_all_until_closed_by_hand(self):
         self.one.isolate()
-        self.clock.advance(1e6)
+        self.clock.advance(LONGEST_S - 3600)
         snapshot = self.two.snapshot()
         self.assertEqual((True, 'by_hand'), (snapshot.manual, snapshot.opened_by))
+        refusal = self.two.refusal()
+        self.assertIn('until it is closed by hand, for 1.0 h at most', str(refusal))
+        # Nobody waits for so long.
+        self.assertIsNone(refusal.retry_after)
         self.two.close()
         self.clock.advance(0.2)
         self.assertEqual('closed', self.state(self.one))
+
+    def test_opened_by_hand_it_ends_in_a_day(self):
+        self.one.isolate()
+        self.state(self.two)
+        self.clock.advance(LONGEST_S)
+        self.assertFalse(self.pass_(self.two))
+        self.clock.advance(0.2)
+        self.assertEqual(('closed', 'closed'), (self.state(self.one), self.state(self.two)))
+
+    def test_no_record_keeps_calls_back_for_longer_than_a_day(self):
+        """Finding L7: a writer of the store opened a circuit for ever, for all processes."""
+        for state, manual in (('open', True), ('open', False), ('half-open', False)):
+            for remaining_s in (math.inf, 1e12):
+                with self.subTest(state=state, remaining_s=remaining_s):
+                    circuit = self.process()
+                    self.board.record = SharedPhase(
+                        version=f'{state}{manual}{remaining_s}', state=state, manual=manual,
+                        remaining_s=remaining_s, opened_by='by_hand',
+                    )  # fmt: skip
+                    self.assertEqual(state, self.state(circuit))
+                    self.assertIsNotNone(circuit.refusal())
+                    self.clock.advance(LONGEST_S)
+                    self.assertIsNone(circuit.refusal())
 
     def test_a_change_by_hand_applies_over_unseen_changes(self):
         self.break_(self.one)
@@ -288,7 +315,7 @@ class SharedCircuitTest(unittest.TestCase):
         self.assertEqual([1, 1], [made[1].closed, made[2].closed])
 
     def test_a_phase_survives_the_exchange(self):
-        for state, remaining_s in (('open', math.inf), ('half-open', 3.0), ('closed', 0.0)):
+        for state, remaining_s in (('open', 60.0), ('half-open', 3.0), ('closed', 0.0)):
             with self.subTest(state=state):
                 reported = SharedPhase(version='v', state=state, remaining_s=remaining_s, trips=3)
                 phase = reported.after(Phase(), 100.0)

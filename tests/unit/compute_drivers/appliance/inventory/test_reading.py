@@ -5,13 +5,14 @@ import string
 import tomllib
 import unittest
 
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kiln.compute_drivers.appliance.inventory.machines import ProbeKind, Verb
 from kiln.compute_drivers.appliance.inventory.reading import InventoryError, machine_of, parse
 from kiln.compute_drivers.appliance.inventory.toml_lines import lines_of
 from kiln.models import AmphoraType
+from tests.examples import examples
 
 WHOLE = """\
 [defaults]
@@ -186,3 +187,41 @@ class Lines(unittest.TestCase):
                 text += f'{key} = [ # {value}\n  {value},\n]\n'
         self.assertEqual(tables.keys(), tomllib.loads(text).keys())
         self.assertEqual(written, dict(lines_of(text)))
+
+
+class Fuzz(unittest.TestCase):
+    """Any text is an inventory, or its mistakes are reported; never another error."""
+
+    SIGNS = st.sampled_from(
+        [*'\t\n\r[]{}=,."\'#\\ -+_:09a\x00\x85\u2028\ud800', '"""', "'''", '[[',
+         '\n[machines.b]\n', 'defaults', 'machines', 'probe', '2020-01-01', '1e999', 'nan',
+         '9' * 5000, '[' * 2000]
+    )  # fmt: skip
+
+    def check(self, text):
+        try:
+            parse(text, 'inventory')
+        except InventoryError as exc:
+            for line in str(exc).splitlines()[1:]:
+                self.assertTrue(line.startswith('inventory:'), line)
+
+    @settings(max_examples=examples(100))
+    @given(st.text() | st.lists(SIGNS, max_size=20).map(''.join))
+    @example('a = ' + '[' * 5000)
+    @example('a = ' + '9' * 5000)
+    def test_any_text_is_an_inventory_or_has_mistakes(self, text):
+        self.check(text)
+
+    @settings(max_examples=examples(100))
+    @given(
+        st.lists(
+            st.tuples(st.integers(0, len(WHOLE)), st.integers(0, 12), SIGNS | st.text(max_size=2)),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    def test_any_change_of_an_inventory_is_one_or_has_mistakes(self, changes):
+        text = WHOLE
+        for place, gone, new in changes:
+            text = text[:place] + new + text[place + gone :]
+        self.check(text)

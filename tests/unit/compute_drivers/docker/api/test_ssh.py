@@ -4,7 +4,7 @@ import unittest
 
 from kiln.clock import SYSTEM_CLOCK
 from kiln.compute_drivers.docker.api.client import Engine
-from kiln.compute_drivers.docker.api.ssh import command, meaning
+from kiln.compute_drivers.docker.api.ssh import _environment, command, meaning
 from kiln.exceptions import ConfigurationError
 from tests.unit.compute_drivers.docker.test_settings import options
 
@@ -36,6 +36,11 @@ class Commands(unittest.TestCase):
     def test_a_host_name_cannot_become_an_option(self):
         words = command('ssh://-oProxyCommand=reboot/')
         self.assertEqual('--', words[words.index('-oproxycommand=reboot') - 1])
+
+    def test_variables_that_ssh_does_not_need_are_not_passed_on(self):
+        needed = {'HOME': '/h', 'PATH': '/bin', 'SSH_AUTH_SOCK': '/s', 'LC_ALL': 'C', 'USER': 'me'}
+        others = {'OS_COMPUTE__PASSWORD': 'x', 'CREDENTIALS_DIRECTORY': '/c', 'DOCKER_HOST': 'y'}
+        self.assertEqual(_environment(needed | others), needed)
 
     def test_an_invalid_url_is_refused_when_the_backend_is_opened(self):
         with self.assertRaises(ConfigurationError) as caught:

@@ -13,17 +13,18 @@ class Authority:
     """Writes PEM files to a folder: ``ca.pem``, and NAME.pem with NAME.key beside it."""
 
     def __init__(self, folder):
+        folder.mkdir(exist_ok=True)
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name('the authority of a test')
         self.ca = folder / 'ca.pem'
         self.ca.write_bytes(_pem(self._signed(self._name, self._key, is_authority=True)))
 
-    def issue(self, name):
-        """Return the paths of a certificate for the loopback and of its key."""
+    def issue(self, name, host='127.0.0.1'):
+        """Return the paths of a certificate for a host, the loopback at first, and of its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._folder / f'{name}.pem'
-        certificate.write_bytes(_pem(self._signed(_name(name), key)))
+        certificate.write_bytes(_pem(self._signed(_name(name), key, host)))
         secret = self._folder / f'{name}.key'
         secret.write_bytes(
             key.private_bytes(
@@ -34,9 +35,12 @@ class Authority:
         )
         return certificate, secret
 
-    def _signed(self, subject, key, *, is_authority=False):
+    def _signed(self, subject, key, host='127.0.0.1', *, is_authority=False):
         now = datetime.datetime.now(datetime.UTC)
-        names = [x509.DNSName('localhost'), x509.IPAddress(ipaddress.ip_address('127.0.0.1'))]
+        names = [x509.DNSName(host)]
+        if host == '127.0.0.1':
+            address = x509.IPAddress(ipaddress.ip_address(host))
+            names = [x509.DNSName('localhost'), address]
         return (
             x509.CertificateBuilder()
             .subject_name(subject)

@@ -1,0 +1,105 @@
+"""Bench of a driver that talks to its machines: what runs in them, as an author plays it."""
+
+from __future__ import annotations
+
+import dataclasses
+import ssl
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import NoReturn
+
+from kiln.cluster_drivers.values import Bootstrap
+from kiln.clusters.models import Node
+from kiln.compute_drivers.authoring.bench import CannotBeShown
+from kiln.testing.clock import VirtualClock
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """A request that a driver has sent to a machine."""
+
+    port: int
+    method: str
+    #: With the query, as it was sent.
+    path: str
+    headers: Mapping[str, str]
+    body: bytes = b''
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Response:
+    """The answer of a machine."""
+
+    status: int = 200
+    body: str = ''
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class Booted:
+    """A machine that has booted with what its node was given; another one after a rebuild."""
+
+    node: Node
+    given: Bootstrap
+
+
+class MachineBench:
+    """What runs in the machines of one cluster, and what the cluster knows of its nodes.
+
+    A driver class names its bench, as ``bench = '.bench:AgentBench'`` beside its own module or
+    with the full path; the kit makes one for each cluster. Machines answer at once; time is that
+    of ``clock``.
+    """
+
+    #: The ports at which each machine answers.
+    ports: frozenset[int] = frozenset()
+    #: The number of nodes of each role, if the driver needs certain ones.
+    groups: Mapping[str, int] = MappingProxyType({})
+    #: By role: the nodes that must stay ready while others go.
+    least: Mapping[str, int] = MappingProxyType({})
+    #: Clusters that the driver refuses, by the nodes of each role.
+    refused_groups: Sequence[Mapping[str, int]] = ()
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+
+    # ---- machines --------------------------------------------------------------------
+
+    def boot(self, machine: Booted) -> None:
+        """Take a machine that has booted for the first time, with an empty disk."""
+
+    def stop(self, machine: Booted) -> None:
+        """Take a machine that has ended, without a warning."""
+
+    def answer(self, machine: Booted, request: Request) -> Response:
+        """Return what a machine answers; what it is asked to do is done when it answers."""
+        raise NotImplementedError
+
+    def tls(self, machine: Booted, port: int) -> ssl.SSLContext | None:
+        """Return the context of a server at a port; None if it speaks plain HTTP."""
+        return None
+
+    # ---- the cluster -----------------------------------------------------------------
+
+    def members(self) -> Collection[str]:
+        """Return the names of the nodes that the cluster itself counts."""
+        _lacks('members')
+
+    def wrongs(self) -> Collection[str]:
+        """Return what is wrong with the cluster, whatever the driver believes of it."""
+        return ()
+
+    def serve(self, name: str, seconds: float) -> None:
+        """Let a node have work, for some seconds from now or until it is moved away."""
+        _lacks('serve')
+
+    def credentials(self) -> str:
+        """Return a mark of the credentials that the cluster uses; others have another mark."""
+        _lacks('credentials')
+
+    def certificate(self) -> str:
+        """Return a mark of the certificate authority that the cluster has."""
+        _lacks('certificate')
+
+
+def _lacks(name: str) -> NoReturn:
+    raise CannotBeShown(f'{name}() is not among what the bench of the driver offers')

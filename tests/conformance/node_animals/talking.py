@@ -1,0 +1,106 @@
+"""Drivers that talk to their machines, and leave the cluster in them wrong; after a model."""
+
+from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.monitor import Metric, Monitor
+from kiln.cluster_drivers.values import DRAINED, Drained, Readiness
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.testing.clusters import MachineBench, find_driver
+from kiln.testing.clusters.named_bench import named_bench
+from tests.unit.test_layering import ROOT
+
+MODEL = find_driver(str(ROOT / 'doc' / 'examples' / 'cluster_drivers' / 'quorum_v1'))
+
+
+class Talking(MODEL):
+    """Correct."""
+
+    bench = named_bench(MODEL, MachineBench)
+
+
+class Founding(Talking):
+    """Lets the second node found a cluster, too."""
+
+    def is_ready(self, context, cluster, node):
+        found = super().is_ready(context, cluster, node)
+        if 'joins' in found.reason and len(context.nodes) > 1:
+            self.agent(context, cluster, node).put('/member', {'join': None})
+        return found
+
+    def agent(self, context, cluster, node):
+        module = __import__(MODEL.__module__, fromlist=['Agent'])
+        return module.Agent(context, cluster, node)
+
+
+class Keeping(Talking):
+    """Lets the cluster count nodes that are gone."""
+
+    tend = NodeClusterDriver.tend
+
+
+class Hasty(Talking):
+    """Lets a node go while it serves."""
+
+    def drain(self, context, cluster, node):
+        super().drain(context, cluster, node)
+        return DRAINED
+
+
+class Clinging(Talking):
+    """Never notices that a node has nothing left to do."""
+
+    def drain(self, context, cluster, node):
+        super().drain(context, cluster, node)
+        return Drained(done=False, reason='nobody knows')
+
+
+class Complaining(Talking):
+    """Is never content with a cluster."""
+
+    def tend(self, context, cluster):
+        super().tend(context, cluster)
+        raise ClusterDriverError('It could be better.')
+
+
+class Blind(Talking):
+    """Measures nothing."""
+
+    def get_monitor(self, context, cluster):
+        return Nothing(context, cluster)
+
+
+class Nothing(Monitor):
+    metrics = (Metric('members', 'members', 'Members of the cluster.'),)
+
+    def pull(self):
+        return {}
+
+
+class Idle(Talking):
+    """Says that it has rotated the key."""
+
+    def rotate_credential(self, context, cluster):
+        return None
+
+
+class Remembering(Talking):
+    """Lets a node join that it has seen before, in this process."""
+
+    def __init__(self):
+        super().__init__()
+        self._seen = set()
+
+    def is_ready(self, context, cluster, node):
+        if node.id not in self._seen:
+            self._seen.add(node.id)
+            return Readiness.not_yet('it was never seen before')
+        return super().is_ready(context, cluster, node)
+
+
+class Brittle(Talking):
+    """Gives a node up with the first answer that is lost."""
+
+    def is_ready(self, context, cluster, node):
+        try:
+            return super().is_ready(context, cluster, node)
+        except ClusterDriverError as exc:
+            return Readiness.failed(exc.reason)

@@ -1,0 +1,1 @@
+echo {{ node.name }}
