@@ -1,5 +1,5 @@
-"""Fair shares: whoever uses a thread, a queue or a backend much lets others go first.
+"""Fair shares of threads, queues and backends: the party that has used least comes first.
 
-A *party* is whom work is done for: the engine names clusters, other callers are one party.
-``turns`` decides who comes next, and ``threads`` are the threads that parties share.
+A *party* is what work is done for: the engine names clusters, and all other callers are one
+party. ``turns`` decides which party is next, and ``threads`` are the threads that parties share.
 """

@@ -29,9 +29,9 @@ class _Party:
 class FairThreads:
     """Runs functions of many parties on a number of threads, and of one party on fewer.
 
-    The functions of one party begin in order. Of several parties, the next function is that
-    of the party that has used the threads least. Threads are started when they are needed,
-    and never delay the end of the process.
+    The functions of one party begin in order. The next function is one of the party that has
+    used the threads least. Threads are started when they are needed, and never delay the end
+    of the process.
     """
 
     def __init__(self, most: int, *, each: int, name: str) -> None:
@@ -109,7 +109,7 @@ class FairThreads:
                 self._end(party, time.monotonic() - began)
 
     def _take(self) -> tuple[str, Callable[[], object]] | None:
-        """Wait for the next function; return None if there is none, ever."""
+        """Wait for the next function; return None after closing."""
         while not self._queue and not self._closed:
             self._idle += 1
             self._wanted.wait()

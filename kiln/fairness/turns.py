@@ -31,9 +31,9 @@ def on_behalf_of(party: str) -> Iterator[None]:
 class FairTurns:
     """Gives places in a queue, smallest first; pure. The caller holds a lock.
 
-    A party's place moves back by what the party uses. Whoever comes anew, or has used little,
-    is placed where the queue is now, before all that have used more; so the wait of a party
-    does not depend on how much others request. This is start-time fair queueing.
+    The place of a party moves back by what the party uses. A party that is new, or has used
+    little, is placed where the queue is now, before all that have used more; so the wait of a
+    party does not depend on how much others request. This is start-time fair queueing.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Hostile tenants at work: another's cluster is ready all the same, and a conductor ends.
+"""Hostile tenants (findings H1, H2, M1, M5, M6) leave another tenant and the conductor alone.
 
 ``kiln conductor`` runs as a process of its own, on the simulated cloud. One tenant has a huge
 cluster; the engines of the others' nodes drip, flood, and answer with what acts on terminals or

@@ -1,4 +1,4 @@
-"""Threads that clusters share: none takes all, and who has used least comes first."""
+"""Threads that clusters share: none takes all, and the one that has used least comes first."""
 
 import queue
 import threading
@@ -69,7 +69,7 @@ class Sharing(unittest.TestCase):
             self.assertEqual([name], self.begins(1))
             self.ends(name)
 
-    def test_who_has_used_the_threads_least_comes_first(self):
+    def test_the_party_that_has_used_the_threads_least_comes_first(self):
         threads = self.open(1, 1)
         self.hold(threads, 'a1', 'a2', 'a3')
         self.assertEqual(['a1'], self.begins(1))
