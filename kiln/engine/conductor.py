@@ -187,6 +187,8 @@ class Conductor:
                 cluster.held.renew()
             except LeaseLost as exc:
                 LOG.warning('%s', exc)
+                # Its round under way starts nothing more.
+                cluster.held.give_up()
                 del self._held[scope]
             except StoreError as exc:
                 # The lease can still be held for a while, and the store can come back.
@@ -256,7 +258,8 @@ class Conductor:
         for cluster in held:
             # A round that is still under way starts nothing more.
             cluster.held.give_up()
-        self._release(held, unsettled=True)
+        if held:
+            self._release(held, unsettled=True)
 
     def _release(self, clusters: Iterable[HeldCluster], *, unsettled: bool) -> None:
         """Release leases; those that cannot be released expire."""

@@ -84,11 +84,17 @@ class FairThreads:
         if self._idle >= len(self._queue):
             self._wanted.notify()
         elif self._threads < self._most:
+            self._start()
+
+    def _start(self) -> None:
+        name = f'{self._name}-{self._threads + 1}'
+        try:
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+        # The system has no more of them; those that run take what waits, one after another.
+        except RuntimeError:
+            LOG.exception('Cannot start thread %s', name)
+        else:
             self._threads += 1
-            thread = threading.Thread(
-                target=self._work, name=f'{self._name}-{self._threads}', daemon=True
-            )
-            thread.start()
 
     def _work(self) -> None:
         while True:

@@ -28,7 +28,7 @@ class HeldLease:
         :raises LeaseLost: another conductor has the cluster now, or this one ends.
         """
         if self._given_up:
-            raise LeaseLost(f'Nothing more is started for {self.lease.scope}: kiln ends here.')
+            raise LeaseLost(f'Nothing more is started for {self.lease.scope}: its lease was given up.')
         term_s = self._parts.settings.lease_s
         sure_until = self._parts.clock.monotonic() + term_s
         self.lease = self._parts.store.leases.renew(self.lease, term_s)
