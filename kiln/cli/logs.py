@@ -50,7 +50,7 @@ def set_up(
 
 
 def _set_up(conf: cfg.ConfigOpts) -> None:
-    former = os.umask(0)
+    former = os.umask(0o777 & ~_MODE)
     os.umask(former | 0o777 & ~_MODE)
     try:
         log.setup(conf, 'kiln')

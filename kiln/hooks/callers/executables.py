@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -65,16 +66,19 @@ def call_executable(
             )  # fmt: skip
         except OSError as exc:
             return Answer.failed(f'it cannot be run: {exc.strerror}')
+        too_much = Answer.failed(f'it wrote more than {max_disk_mib} MiB and was killed')
         try:
             status = _ended(process, folder, timeout_s, max_disk_mib * _MIB)
         except _TooMuch:
             _kill(process)
-            return Answer.failed(f'it wrote more than {max_disk_mib} MiB and was killed')
+            return too_much
         except subprocess.TimeoutExpired:
             _kill(process)
             said = last_lines(_end(err))
             late = f'it did not exit within {timeout_s:g} s and was killed'
             return Answer.failed(f'{late}: {said}' if said else late)
+        if status == -signal.SIGXFSZ:
+            return too_much
         return _answer(status, _beginning(out), _end(err))
 
 
@@ -83,8 +87,9 @@ def _check(program: str) -> None:
 
     :raises OSError: it cannot.
     """
-    os.stat(program)
-    if not os.access(program, os.X_OK):
+    path = program if os.path.dirname(program) else shutil.which(program, path=_PATH) or program
+    os.stat(path)
+    if not os.access(path, os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
@@ -103,14 +108,10 @@ def _ended(
     while True:
         left_s = ends_at - time.monotonic()
         try:
-            status = process.wait(min(left_s, _LOOK_S))
+            return process.wait(min(left_s, _LOOK_S))
         except subprocess.TimeoutExpired:
             if left_s <= _LOOK_S:
                 raise
-        else:
-            if status == -signal.SIGXFSZ:
-                raise _TooMuch
-            return status
         taken = 0
         for size in _sizes(folder):
             taken += size
@@ -127,9 +128,11 @@ def _sizes(folder: str) -> Iterator[int]:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         left.append(entry.path)
-                    size = entry.stat(follow_symlinks=False).st_blocks * 512
                     # Empty files can fill a file system, too.
-                    yield max(size, _SMALLEST)
+                    size = _SMALLEST
+                    with contextlib.suppress(FileNotFoundError):
+                        size = max(size, entry.stat(follow_symlinks=False).st_blocks * 512)
+                    yield size
         except FileNotFoundError:
             continue
         except OSError as exc:

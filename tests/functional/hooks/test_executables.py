@@ -103,6 +103,9 @@ class Results(ExecutableCase):
         answer = call_executable(Executable((str(program),)), DOCUMENT, PATIENCE_S)
         self.assertEqual('it cannot be run: Permission denied', answer.message)
 
+    def test_a_program_without_a_path_is_searched_where_the_system_has_its_own(self):
+        self.assertEqual(Answer.ok(), call_executable(Executable(('true',)), DOCUMENT, PATIENCE_S))
+
     def test_the_words_of_a_program_are_not_parsed(self):
         words = ('$(touch x)', '; exit 3', '-c', '"', '')
         answer = self.call('for word; do printf "%s|" "$word" >&2; done; exit 1', *words)
