@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import os
 import socket
 import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable
 
 from kiln.clock import ClockEvent
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
@@ -38,9 +39,6 @@ SHUN_S = 30.0
 #: The part of the time to end in which rounds and calls under way can end by themselves.
 _GRACE = 0.5
 
-#: A result, with the lease under which its action was started, or a round that has ended.
-_Arrival = tuple[Lease, Result] | tuple[HeldCluster, RoundEnd]
-
 
 class Conductor:
     """Works on the clusters whose leases it gets, until it is closed.
@@ -60,7 +58,8 @@ class Conductor:
         self._source = source or DatabaseSource(parts.store)
         # Unique to this process, so a lease of an earlier process is never mistaken for its own.
         self._owner = owner or f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
-        self._inbox: deque[_Arrival | None] = deque()
+        #: What other threads leave to the conductor's own.
+        self._inbox: deque[Callable[[], None]] = deque()
         self._arrived = threading.Condition()
         #: By cluster.
         self._held: dict[str, HeldCluster] = {}
@@ -82,7 +81,7 @@ class Conductor:
 
     def wake(self) -> None:
         """Poll the store now: an operation was submitted."""
-        self._put(None)
+        self._put(self._poll_now)
 
     def close(self, wait_s: float = 10.0) -> None:
         """Stop; what is under way in backends continues, and is found again later.
@@ -95,7 +94,7 @@ class Conductor:
         self._rounds.close()
         self._watch.stop()
         self._closed.set()
-        self._put(None)
+        self.wake()
         # Only its own thread uses the store, which can take long to answer.
         if self._thread is not None:
             self._thread.join(wait_s)
@@ -113,13 +112,13 @@ class Conductor:
         self._release_all()
 
     def _turn(self) -> None:
-        arrived, woken = self._take()
+        self._wait()
+        for _ in range(len(self._inbox)):
+            self._inbox.popleft()()
         now = self._parts.clock.monotonic()
-        for one in arrived:
-            self._deliver(*one)
         if now >= self._renew_at:
             self._renew(now)
-        if woken or now >= self._poll_at:
+        if now >= self._poll_at:
             self._poll_at = now + self._parts.settings.poll_s
             self._search_work()
         for scope, cluster in self._held.items():
@@ -127,16 +126,8 @@ class Conductor:
                 cluster.running = True
                 self._rounds.run(scope, functools.partial(self._run_round, cluster))
 
-    def _run_round(self, cluster: HeldCluster) -> None:
-        self._put((cluster, cluster.run_round()))
-
-    def _put(self, one: _Arrival | None) -> None:
-        with self._arrived:
-            self._inbox.append(one)
-            self._arrived.notify()
-
-    def _take(self) -> tuple[list[_Arrival], bool]:
-        """Wait for results; return all that have arrived, and whether work was submitted."""
+    def _wait(self) -> None:
+        """Wait until something has arrived or is due."""
         clock = self._parts.clock
         due = [cluster.due for cluster in self._held.values()]
         until = min([self._poll_at, self._renew_at, *due])
@@ -144,38 +135,49 @@ class Conductor:
             # Other threads that wait for the same time can wake this thread before it.
             while not self._inbox and (left_s := until - clock.monotonic()) > 0:
                 clock.wait(self._arrived, left_s)
-            arrived = list(self._inbox)
-            self._inbox.clear()
-        results = [one for one in arrived if one is not None]
-        return results, len(results) < len(arrived)
 
-    def _deliver(self, sender: Lease | HeldCluster, what: Result | RoundEnd) -> None:
-        if isinstance(sender, HeldCluster):
-            assert isinstance(what, RoundEnd)
-            sender.running = False
-            # It can have lost its lease meanwhile.
-            if self._held.get(sender.held.lease.scope) is sender:
-                self._settle(sender, what)
-            return
-        assert not isinstance(what, RoundEnd)
-        cluster = self._held.get(sender.scope)
+    def _poll_now(self) -> None:
+        self._poll_at = -math.inf
+
+    # ---- called by other threads -----------------------------------------------------
+
+    def _put(self, one: Callable[[], None]) -> None:
+        with self._arrived:
+            self._inbox.append(one)
+            self._arrived.notify()
+
+    def _run_round(self, cluster: HeldCluster) -> None:
+        end = cluster.run_round()
+        self._put(functools.partial(self._settle, cluster, end))
+
+    # ---- called by its own thread -----------------------------------------------------
+
+    def _add(self, lease: Lease, result: Result) -> None:
+        cluster = self._held.get(lease.scope)
         # What was started under an earlier lease is found again in the backend.
-        if cluster is not None and cluster.held.lease.epoch == sender.epoch:
-            cluster.add(what)
+        if cluster is not None and cluster.held.lease.epoch == lease.epoch:
+            cluster.add(result)
 
     def _settle(self, cluster: HeldCluster, end: RoundEnd) -> None:
         """Keep or release a cluster after a round."""
         scope = cluster.held.lease.scope
+        cluster.running = False
+        # It can have lost its lease meanwhile.
+        if self._held.get(scope) is not cluster:
+            return
         match end:
             case RoundEnd.GOES_ON:
+                pass
+            # What was submitted since the round began can be waiting for the next one.
+            case RoundEnd.DONE if cluster.reads:
                 pass
             case RoundEnd.LOST:
                 del self._held[scope]
             case RoundEnd.DONE | RoundEnd.GONE:
-                self._release([self._held.pop(scope)], unsettled=False)
+                self._release(self._held.pop(scope), unsettled=False)
                 self._source.done(scope)
             case RoundEnd.BEGINS_AGAIN | RoundEnd.SHUNNED:
-                self._release([self._held.pop(scope)], unsettled=True)
+                self._release(self._held.pop(scope), unsettled=True)
                 if end is RoundEnd.SHUNNED:
                     self._shunned[scope] = self._parts.clock.monotonic() + SHUN_S
 
@@ -238,7 +240,7 @@ class Conductor:
             driver = AbsentDriver()
 
         def call_soon(result: Result) -> None:
-            self._put((lease, result))
+            self._put(functools.partial(self._add, lease, result))
 
         if isinstance(driver, NodeClusterDriver):
             return NodeWorker(self._parts, held, driver, call_soon)
@@ -254,14 +256,13 @@ class Conductor:
 
     def _release_all(self) -> None:
         """Release all clusters at the end."""
-        held, self._held = list(self._held.values()), {}
-        for cluster in held:
+        for cluster in self._held.values():
             # A round that is still under way starts nothing more.
             cluster.held.give_up()
-        if held:
-            self._release(held, unsettled=True)
+        self._release(*self._held.values(), unsettled=True)
+        self._held.clear()
 
-    def _release(self, clusters: Iterable[HeldCluster], *, unsettled: bool) -> None:
+    def _release(self, *clusters: HeldCluster, unsettled: bool) -> None:
         """Release leases; those that cannot be released expire."""
         leases = [cluster.held.lease for cluster in clusters]
         try:

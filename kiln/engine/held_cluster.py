@@ -78,7 +78,8 @@ class HeldCluster:
                 return RoundEnd.SHUNNED
             worker.run_round(self._taken())
         except LeaseLost as exc:
-            LOG.warning('%s', exc)
+            # The end of the conductor is an ordinary reason.
+            LOG.log(logging.INFO if self.held.given_up else logging.WARNING, '%s', exc)
             return RoundEnd.LOST
         except ClusterNotFound:
             return RoundEnd.GONE
@@ -90,8 +91,7 @@ class HeldCluster:
             else:
                 LOG.exception('A round of cluster %s failed; starting again from the store', scope)
             return RoundEnd.BEGINS_AGAIN
-        # What was entered since this round began can be waiting for the next one.
-        if worker.idle and not self.reads:
+        if worker.idle:
             return RoundEnd.DONE
         return RoundEnd.BEGINS_AGAIN if worker.moved else RoundEnd.GOES_ON
 

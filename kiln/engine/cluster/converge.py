@@ -19,8 +19,8 @@ from kiln.engine.nodes.node_table import Member
 from kiln.engine.plan.changes import Add, Remove
 from kiln.engine.plan.rollout import GroupRound
 
-#: For how many times the time of a plan the next one waits: it is as long as the cluster is
-#: large, and takes the processor from others.
+#: After a plan the next one waits for this many times as long as the plan took: planning takes
+#: the processor from other clusters, the longer the larger the cluster is.
 PAUSES = 4
 
 

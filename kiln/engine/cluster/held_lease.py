@@ -16,21 +16,31 @@ class HeldLease:
         self._parts = parts
         self.lease = lease
         self.sure_until = sure_until
-        self._given_up = False
+        self.given_up = False
 
     def give_up(self) -> None:
-        """Let nothing more be started under the lease, which is about to be released."""
-        self._given_up, self.sure_until = True, -math.inf
+        """Let nothing more be started under the lease; called by any thread."""
+        self.given_up = True
+
+    def ensure(self) -> None:
+        """Hold the lease for another term, unless it is certainly held.
+
+        :raises LeaseLost: another conductor has the cluster now, or the lease was given up.
+        """
+        if self.given_up or self._parts.clock.monotonic() >= self.sure_until:
+            self.renew()
 
     def renew(self) -> None:
         """Hold the lease for another term.
 
-        :raises LeaseLost: another conductor has the cluster now, or this one ends.
+        :raises LeaseLost: another conductor has the cluster now, or the lease was given up.
         """
-        if self._given_up:
-            raise LeaseLost(f'Nothing more is started for {self.lease.scope}: its lease was given up.')
+        if self.given_up:
+            raise LeaseLost(
+                f'Cannot continue with {self.lease.scope}: its lease was given up. Nothing more '
+                f'is started.'
+            )
         term_s = self._parts.settings.lease_s
         sure_until = self._parts.clock.monotonic() + term_s
         self.lease = self._parts.store.leases.renew(self.lease, term_s)
-        # The conductor can have given it up meanwhile, on another thread.
-        self.sure_until = -math.inf if self._given_up else sure_until
+        self.sure_until = sure_until

@@ -1,6 +1,7 @@
 """Several conductors, with sources that are right, wrong or silent."""
 
 import dataclasses
+import threading
 
 from kiln.clusters.exceptions import ClusterDriverUnknown, LeaseLost
 from kiln.clusters.models import NodeState, OperationKind, OperationState, Step
@@ -20,6 +21,7 @@ class Told(WorkSource):
     def __init__(self):
         self.named = []
         self.finished = []
+        self.polls = 0
 
     def start(self, wake):
         self.wake = wake
@@ -29,6 +31,7 @@ class Told(WorkSource):
         self.wake()
 
     def take(self, besides=()):
+        self.polls += 1
         return tuple(one for one in self.named if one not in besides)
 
     def done(self, cluster_id):
@@ -76,6 +79,31 @@ class Sources(Site):
         self.store.clusters.resume(cluster.id)
         self.source.offer(cluster.id)
         self.succeeded(operation)
+
+    def test_a_cluster_is_kept_for_work_that_is_submitted_while_its_last_round_ends(self):
+        last, gate = threading.Event(), threading.Event()
+        self.addCleanup(gate.set)
+        read = self.store.operations.open
+
+        def read_slowly(scope):
+            found = read(scope)
+            if not found:
+                last.set()
+                gate.wait(60)
+            return found
+
+        self.store.operations.open = read_slowly
+        cluster, _ = self.create(group(1))
+        self.source.offer(cluster.id)
+        self.assertTrue(last.wait(60))
+        polls = self.source.polls
+        later = self.change(cluster, group(2))
+        self.until(lambda: self.source.polls > polls)
+        gate.set()
+        self.succeeded(later)
+        self.until(lambda: self.source.finished)
+        self.assertEqual([cluster.id], self.source.finished)
+        self.assertEqual(1, self.store.leases.get(cluster.id).epoch)
 
     def test_only_one_of_two_conductors_sent_to_a_cluster_works_on_it(self):
         other = Told()
