@@ -34,8 +34,16 @@ class FairThreads:
     of the process.
     """
 
-    def __init__(self, most: int, *, each: int, name: str) -> None:
+    def __init__(
+        self,
+        most: int,
+        *,
+        each: int,
+        name: str,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._most, self._each, self._name = most, each, name
+        self._monotonic = monotonic
         self._lock = threading.Lock()
         self._wanted = threading.Condition(self._lock)
         self._ended = threading.Condition(self._lock)
@@ -68,7 +76,7 @@ class FairThreads:
 
     def join(self, wait_s: float) -> bool:
         """Wait after closing for functions under way; return False if some are left."""
-        # The system's time: a process that ends does not follow the clock of a test.
+        # The system's time, as in all that ends a process.
         deadline = time.monotonic() + wait_s
         with self._lock:
             while self._running and (left_s := deadline - time.monotonic()) > 0:
@@ -103,7 +111,7 @@ class FairThreads:
             if taken is None:
                 return
             party, function = taken
-            began = time.monotonic()
+            began = self._monotonic()
             try:
                 with on_behalf_of(party):
                     function()
@@ -112,7 +120,7 @@ class FairThreads:
                 LOG.exception('Function %r of %s failed', function, party)
             del taken, function
             with self._lock:
-                self._end(party, time.monotonic() - began)
+                self._end(party, self._monotonic() - began)
 
     def _take(self) -> tuple[str, Callable[[], object]] | None:
         """Wait for the next function; return None after closing."""

@@ -2,15 +2,15 @@
 
 import queue
 import threading
-import time
 import unittest
 
 from kiln.clock import Deadline, deadline_scope
 from kiln.cluster_drivers.readiness import WhenHttp
 from kiln.cluster_drivers.values import ReadyState
-from kiln.cluster_service.site import CALLS_EACH, DRIVER_CALLS, LEAVE_S
+from kiln.cluster_service.site import CALLS_EACH, DRIVER_CALLS
 from kiln.fairness.threads import FairThreads
 from kiln.fairness.turns import current_party
+from kiln.testing.clock import VirtualClock
 from tests.unit.cluster_drivers.samples import context, node
 from tests.unit.foreign.hostile import HostileServer, dripping_head
 
@@ -19,15 +19,16 @@ PATIENCE_S = 60.0
 
 
 class Sharing(unittest.TestCase):
-    def open(self, most, each):
-        threads = FairThreads(most, each=each, name='test')
-        self.addCleanup(threads.join, PATIENCE_S)
-        self.addCleanup(threads.close)
-        return threads
-
     def setUp(self):
         self.begun, self.gates = queue.SimpleQueue(), {}
+        self.clock = VirtualClock()
+
+    def open(self, most, each):
+        threads = FairThreads(most, each=each, name='test', monotonic=self.clock.monotonic)
+        self.addCleanup(threads.join, PATIENCE_S)
+        self.addCleanup(threads.close)
         self.addCleanup(lambda: [gate.set() for gate in self.gates.values()])
+        return threads
 
     def hold(self, threads, *names):
         """Run functions, named by party and number, that last until their gate is opened."""
@@ -44,15 +45,16 @@ class Sharing(unittest.TestCase):
         """Return the names of the functions that begin next."""
         return sorted(self.begun.get(timeout=PATIENCE_S)[0] for _ in range(count))
 
-    def ends(self, *names):
-        for name in names:
-            self.gates[name].set()
+    def ends(self, name):
+        self.gates[name].set()
 
     def test_no_more_than_the_limits_are_begun_at_once(self):
-        self.hold(self.open(3, 2), 'a1', 'a2', 'a3', 'b1', 'b2')
+        self.hold(self.open(3, 2), 'a1', 'a2', 'a3', 'b1', 'b2', 'b3')
         self.assertEqual(['a1', 'a2', 'b1'], self.begins(3))
-        time.sleep(0.05)
-        self.assertTrue(self.begun.empty())
+        # Were there another thread, or another place for it, a3 would have begun before.
+        for ended, next_one in (('b1', 'b2'), ('b2', 'b3'), ('a1', 'a3')):
+            self.ends(ended)
+            self.assertEqual([next_one], self.begins(1))
 
     def test_a_party_whose_limit_is_reached_leaves_its_turn_to_others(self):
         threads = self.open(2, 1)
@@ -73,17 +75,14 @@ class Sharing(unittest.TestCase):
         threads = self.open(1, 1)
         self.hold(threads, 'a1', 'a2', 'a3')
         self.assertEqual(['a1'], self.begins(1))
-        time.sleep(0.05)
-        self.ends('a1')
-        self.assertEqual(['a2'], self.begins(1))
-        # Behind it waits already what it wants next.
-        self.hold(threads, 'b1', 'b2')
-        self.ends('a2')
-        self.assertEqual(['b1'], self.begins(1))
-        self.ends('b1')
-        self.assertEqual(['b2'], self.begins(1))
-        self.ends('b2')
-        self.assertEqual(['a3'], self.begins(1))
+        self.hold(threads, 'b1', 'b2', 'b3')
+        for ended, used_s, next_one in (
+            ('a1', 5.0, 'b1'), ('b1', 2.0, 'b2'), ('b2', 4.0, 'a2'), ('a2', 0.0, 'a3'),
+            ('a3', 2.0, 'b3'),
+        ):  # fmt: skip
+            self.clock.advance(used_s)
+            self.ends(ended)
+            self.assertEqual([next_one], self.begins(1))
 
     def test_a_function_works_for_its_party(self):
         self.hold(self.open(1, 1), 'a1')
@@ -136,11 +135,11 @@ class Hostile(unittest.TestCase):
         self.honest = self.enterContext(HostileServer(_answer))
         self.threads = FairThreads(DRIVER_CALLS, each=CALLS_EACH, name='test')
         self.addCleanup(self.threads.close)
-        self.begun, self.ended = queue.SimpleQueue(), []
+        self.begun, self.ended = [], []
 
     def poll(self, name, server, ready):
         def call():
-            self.begun.put(name)
+            self.begun.append(name)
             with deadline_scope(Deadline.after(self.look_s)):
                 found = WhenHttp(server.port)(context(), node(address='127.0.0.1'))
             self.ended.append((name, found.state))
@@ -155,34 +154,35 @@ class Hostile(unittest.TestCase):
             self.threads.run(name, self.poll(name, server, ended))
         return ended
 
-    def make_ready(self):
-        ended = self.cluster('honest', self.honest, 2)
+    def await_both(self, ended):
         for _ in range(2):
-            self.assertTrue(ended.acquire(timeout=10))
+            self.assertTrue(ended.acquire(timeout=PATIENCE_S))
 
     def test_a_cluster_that_drips_leaves_another_ready_at_once(self):
         # None of its polls ends before.
-        self.look_s = PATIENCE_S
+        self.look_s = 2 * PATIENCE_S
         self.cluster('dripping', self.dripping, 8, rounds=4)
-        self.make_ready()
+        self.await_both(self.cluster('honest', self.honest, 2))
         self.assertEqual([('honest', ReadyState.READY)] * 2, self.ended)
 
     def test_more_clusters_than_there_are_threads_for_leave_another_ready_after_a_look(self):
-        for number in range(DRIVER_CALLS // CALLS_EACH + 1):
+        clusters = DRIVER_CALLS // CALLS_EACH + 1
+        for number in range(clusters):
             self.cluster(f'dripping-{number}', self.dripping, 8, rounds=4)
-        self.make_ready()
-        begun = [self.begun.get() for _ in range(self.begun.qsize())]
-        # The first threads that become free are for it, and for a cluster that has none.
-        self.assertLess(begun.index('honest'), DRIVER_CALLS + 4)
+        ended = self.cluster('honest', self.honest, 2)
+        before = max(len(self.begun), DRIVER_CALLS)
+        self.await_both(ended)
+        # At most one poll of each other cluster comes before it.
+        self.assertLessEqual(self.begun.index('honest'), before + clusters)
 
-    def test_closing_waits_no_longer_than_a_look_for_nodes_that_drip(self):
-        self.cluster('dripping', self.dripping, 8, rounds=4)
-        for _ in range(CALLS_EACH):
-            self.begun.get(timeout=PATIENCE_S)
+    def test_after_closing_polls_under_way_of_nodes_that_drip_end_and_no_other_begins(self):
+        ended = self.cluster('dripping', self.dripping, 8, rounds=100)
+        self.assertTrue(ended.acquire(timeout=PATIENCE_S))
         self.threads.close()
-        self.assertTrue(self.threads.join(LEAVE_S))
-        self.assertLessEqual(len(self.ended), 2 * CALLS_EACH)
-        self.assertEqual({('dripping', ReadyState.NOT_YET)}, set(self.ended))
+        self.assertTrue(self.threads.join(PATIENCE_S))
+        begun = len(self.begun)
+        self.assertLess(begun, 100 * CALLS_EACH)
+        self.assertEqual([('dripping', ReadyState.NOT_YET)] * begun, self.ended)
 
 
 def _answer(server, stream):
