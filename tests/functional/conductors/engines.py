@@ -6,6 +6,7 @@ The driver is a folder of its own, which imports this module in the process of a
 import contextlib
 import dataclasses
 import threading
+import time
 
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.swarm_debian_v1.line import Silent, TlsLine, trust
@@ -56,7 +57,9 @@ class Driver(NodeClusterDriver):
             threading.Event().wait()
         if kind != ASKED:
             return READY
-        with contextlib.closing(TlsLine(_NODE, trust(authority()), port=int(port))) as line:
+        with contextlib.closing(
+            TlsLine(_NODE, trust(authority(), time.time()), port=int(port))
+        ) as line:
             try:
                 line.ask('GET', '/info')
             except Silent as exc:
