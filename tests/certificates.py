@@ -37,6 +37,8 @@ class Authority:
 
     def _signed(self, subject, key, host='127.0.0.1', *, is_authority=False):
         now = datetime.datetime.now(datetime.UTC)
+        subject_id = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        issuer_id = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
         names = [x509.DNSName(host)]
         if host == '127.0.0.1':
             address = x509.IPAddress(ipaddress.ip_address(host))
@@ -50,13 +52,28 @@ class Authority:
             .not_valid_before(now - datetime.timedelta(hours=1))
             .not_valid_after(now + datetime.timedelta(hours=1))
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            .add_extension(_usage(is_authority), critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            # Python 3.13 believes no certificate without the two.
+            .add_extension(subject_id, critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_id),
+                critical=False,
+            )
             .sign(self._key, hashes.SHA256())
         )
 
 
 def _name(text):
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _usage(is_authority):
+    return x509.KeyUsage(
+        digital_signature=not is_authority, key_cert_sign=is_authority, crl_sign=is_authority,
+        content_commitment=False, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
 
 
 def _pem(certificate):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 from contextlib import ExitStack
 from pathlib import Path, PurePath
@@ -10,7 +12,6 @@ from pathlib import Path, PurePath
 from kiln.plugins.service_credentials import is_credential
 
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def read_beneath(root: Path, name: str, *, most_bytes: int) -> bytes:
@@ -48,9 +49,9 @@ def unsafe_because(path: Path, *, private: bool = False) -> str:
     """Return why users other than root and this one could change a file; empty if none could.
 
     As sshd does, the whole path counts: the file and each folder above it, behind all links,
-    belong to root or to the user of this process, and neither their group nor others can write
-    them, even if the group is the user's own. A folder such as ``/tmp``, in which each user can
-    only replace the user's own files, counts as safe.
+    belong to root or to the user of this process, and nobody else can write them. The group of
+    the owner alone, which many systems give to each user, is nobody else. A folder such as
+    ``/tmp``, in which each user can only replace the user's own files, counts as safe.
 
     :param private: True for a file that nobody else is allowed to read, either.
     :raises OSError: the file does not exist, or cannot be reached.
@@ -61,11 +62,30 @@ def unsafe_because(path: Path, *, private: bool = False) -> str:
         if found.st_uid not in (0, os.geteuid()):
             return f'{one} belongs to another user; chown it'
         is_sticky = one != real and found.st_mode & stat.S_ISVTX
-        if found.st_mode & _WRITE and not is_sticky:
+        if _others_write(found) and not is_sticky:
             return f'other users can change {one}; chmod go-w it'
     if private and not is_private(real):
         return 'other users can read it; chmod 600 it'
     return ''
+
+
+def _others_write(found: os.stat_result) -> bool:
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    return bool(found.st_mode & stat.S_IWGRP) and not _is_own(found.st_gid, found.st_uid)
+
+
+def _is_own(group_id: int, user_id: int) -> bool:
+    """Return True if a group is the user's own, and nobody else is in it."""
+    try:
+        group, user = grp.getgrgid(group_id), pwd.getpwuid(user_id)
+    except KeyError:
+        return False
+    return (
+        (group.gr_name, group_id) == (user.pw_name, user.pw_gid)
+        and set(group.gr_mem) <= {user.pw_name}
+        and not any(one.pw_gid == group_id and one.pw_uid != user_id for one in pwd.getpwall())
+    )
 
 
 def is_private(path: Path) -> bool:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: How long an unresponsive Redis can delay a call, and how long it is then not called.
+#: How long an unresponsive Redis can delay a connection or an answer, and how long it is
+#: then not called.
 TIMEOUT_S = 0.5
 PAUSE_S = 5.0
 #: A record has some hundred bytes.
@@ -62,14 +63,13 @@ class RedisStorage(SharedStorage):
     the Redis clock and reads a few times a second.
     """
 
-    def __init__(
-        self, name: str, client: Redis, *, namespace: str = 'kiln', pause_s: float = PAUSE_S
-    ) -> None:
+    def __init__(self, name: str, client: Redis, *, timeout_s: float, pause_s: float) -> None:
         from redis.exceptions import RedisError
 
         super().__init__()
-        self._key = f'{namespace}:circuit:{name}'
+        self._key = f'kiln:circuit:{name}'
         self._client = client
+        self._longest_s = 2 * timeout_s
         self._pause_s = pause_s
         self._script = client.register_script(_EXCHANGE)
         self._errors = RedisError
@@ -81,7 +81,7 @@ class RedisStorage(SharedStorage):
         if time.monotonic() < self._pause_until:
             return None
         try:
-            with exchange(2 * TIMEOUT_S, _MOST_BYTES):
+            with exchange(self._longest_s, _MOST_BYTES):
                 answer = self._script(keys=[self._key], args=_arguments(known, offered))
             found = _shared_phase(answer)
         # ValueError and TypeError: another program has written the record.
@@ -102,7 +102,7 @@ class RedisStorage(SharedStorage):
 
 
 def redis_storage(
-    url: str, *, namespace: str = 'kiln', pause_s: float = PAUSE_S
+    url: str, *, timeout_s: float = TIMEOUT_S, pause_s: float = PAUSE_S
 ) -> Callable[[str], RedisStorage]:
     """Return a function that creates the storage of a circuit by its name.
 
@@ -115,15 +115,15 @@ def redis_storage(
         from redis.retry import Retry
     client = redis.Redis.from_url(
         url,
-        socket_timeout=TIMEOUT_S,
-        socket_connect_timeout=TIMEOUT_S,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
         # A call is waiting: try once, and pause separately after a failure.
         retry=Retry(NoBackoff(), 0),
         decode_responses=True,
     )
     pool = client.connection_pool
     pool.connection_class = timed_redis(pool.connection_class)
-    return lambda name: RedisStorage(name, client, namespace=namespace, pause_s=pause_s)
+    return lambda name: RedisStorage(name, client, timeout_s=timeout_s, pause_s=pause_s)
 
 
 def _arguments(known: str, offered: SharedPhase | None) -> list[str | int]:

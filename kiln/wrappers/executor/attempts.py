@@ -174,6 +174,9 @@ class CallPlan:
                 **self.facts,
             )
         text = f'{self.about}: {self.operation.backend!r} gave no answer before the deadline.'
+        if self.last_error is not None:
+            before = str(self.last_error).removeprefix(f'{self.about}: ')
+            text += f' The attempt before failed: {before}'
         error: AmphoraComputeError
         if self.call is Call.DELETE:
             error = DeleteTimeout(text, outcome=Outcome.UNKNOWN, **self.facts)

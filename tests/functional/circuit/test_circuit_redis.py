@@ -30,7 +30,7 @@ from kiln.wrappers.circuit.circuit import Circuit
 from kiln.wrappers.circuit.redis import redis_storage
 
 url = sys.argv[1]
-circuit = Circuit('east/read', storage=redis_storage(url)('east/read'))
+circuit = Circuit('east/read', storage=redis_storage(url, timeout_s=180.0)('east/read'))
 circuit.snapshot()
 print('ready', flush=True)
 sys.stdin.readline()
@@ -107,7 +107,7 @@ class RedisCase(unittest.TestCase):
 
     def process(self, name='east/read'):
         # A separate client, as another process would have.
-        make = redis_storage(self.server.url)
+        make = redis_storage(self.server.url, timeout_s=PATIENCE_S)
         storage = make(name)
         self.addCleanup(storage.close)
         return Circuit(name, settings=SETTINGS, storage=storage)
@@ -213,7 +213,7 @@ class SharedCircuitTest(RedisCase):
 class RecordTest(RedisCase):
     def setUp(self):
         super().setUp()
-        self.storage = redis_storage(self.server.url)('a')
+        self.storage = redis_storage(self.server.url, timeout_s=PATIENCE_S)('a')
         self.addCleanup(self.storage.close)
 
     def test_without_a_record_the_version_is_empty(self):
@@ -262,7 +262,7 @@ class RecordTest(RedisCase):
             with self.subTest(record=record), self.assertLogs('kiln.wrappers', 'WARNING'):
                 self.client.flushall()
                 self.client.hset('kiln:circuit:b', mapping=record)
-                storage = redis_storage(self.server.url)('b')
+                storage = redis_storage(self.server.url, timeout_s=PATIENCE_S)('b')
                 self.addCleanup(storage.close)
                 self.assertIsNone(storage.exchange('', None))
 
@@ -306,7 +306,7 @@ class TroubleTest(unittest.TestCase):
                 self.assertLess(time.monotonic(), give_up)
                 time.sleep(0.02)
                 self.circuit.snapshot()
-        other = redis_storage(self.server.url)('a')
+        other = redis_storage(self.server.url, timeout_s=PATIENCE_S)('a')
         self.addCleanup(other.close)
         self.assertTrue(Circuit('a', storage=other).snapshot().manual)
 

@@ -1,11 +1,30 @@
 """Files of others: no link leads out of a folder, and nobody else can change what kiln uses."""
 
+import contextlib
 import os
 import pathlib
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 from kiln.plugins.foreign_files import read_beneath, unsafe_because
+
+
+@contextlib.contextmanager
+def of_group(*, name='jo', members=(), others=(), first=True):
+    """Let this process be user jo, and its files of a group; only root could make both."""
+    user, group = os.geteuid(), os.getegid()
+    jo = types.SimpleNamespace(pw_name='jo', pw_uid=user, pw_gid=group if first else group + 1)
+    users = [jo, *(types.SimpleNamespace(pw_uid=user + 1, pw_gid=group) for _ in others)]
+    found = types.SimpleNamespace(gr_name=name, gr_mem=list(members))
+    named = {'return_value': found} if name else {'side_effect': KeyError}
+    with (
+        unittest.mock.patch('grp.getgrgid', **named),
+        unittest.mock.patch('pwd.getpwuid', return_value=jo),
+        unittest.mock.patch('pwd.getpwall', return_value=users),
+    ):
+        yield
 
 
 class Folder(unittest.TestCase):
@@ -72,12 +91,29 @@ class Judging(Folder):
 
     def test_each_folder_above_counts(self):
         for one in self.inner / 'file', self.inner, self.root:
-            for mode in 0o777, 0o775:
-                with self.subTest(one.name, mode=oct(mode)):
-                    former = one.stat().st_mode
-                    one.chmod(mode)
-                    self.assertIn(f'other users can change {one};', self.judged())
-                    one.chmod(former)
+            with self.subTest(one.name):
+                former = one.stat().st_mode
+                one.chmod(0o757)
+                self.assertIn(f'other users can change {one};', self.judged())
+                one.chmod(former)
+
+    def test_the_group_of_the_owner_alone_can_write(self):
+        (self.inner / 'file').chmod(0o664)
+        self.root.chmod(0o775)
+        with of_group():
+            self.assertEqual('', self.judged())
+
+    def test_any_other_group_counts_as_others(self):
+        (self.inner / 'file').chmod(0o664)
+        for case, group in (
+            ('a shared group', {'name': 'users'}),
+            ('another member', {'members': ['jo', 'ann']}),
+            ('the first group of somebody else', {'others': ['ann']}),
+            ('a second group of the owner', {'first': False}),
+            ('a group without a name', {'name': None}),
+        ):
+            with self.subTest(case), of_group(**group):
+                self.assertIn('other users can change', self.judged())
 
     def test_a_sticky_bit_saves_no_file(self):
         (self.inner / 'file').chmod(0o1666)

@@ -12,6 +12,7 @@ from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.road.machines import HANGING, REFUSING, SILENT, Machine
 from kiln.testing.clusters.road.network import Network, WaitsForever
+from kiln.testing.clusters.road.pages import ServerThread
 
 HOST = '192.0.2.7'
 PAGE = Machine(http={(80, '/ready'): (200, 'yes')}, console='login:')
@@ -93,6 +94,13 @@ class Playing(unittest.TestCase):
         self.assertEqual([0.0], woken)
         self.assertEqual(5.0, self.passed())
         self.assertEqual([], self.network.asked)
+
+    def test_threads_that_serve_pages_take_no_virtual_time(self):
+        with self.network.playing():
+            serving = ServerThread(target=time.sleep, args=(0.001,))
+            serving.start()
+            serving.join()
+        self.assertEqual(0.0, self.passed())
 
     def test_a_console_is_read_or_cannot_be_read(self):
         node = samples.node('kit-1', 7)

@@ -19,7 +19,7 @@ from kiln.clusters.models import Node
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters.road.machines import SILENT, Line, Machine
-from kiln.testing.clusters.road.pages import PageServer
+from kiln.testing.clusters.road.pages import PageServer, ServerThread
 
 #: The addresses of sample machines.
 NETWORK = '192.0.2.'
@@ -177,7 +177,8 @@ def _for_others(spared: set[threading.Thread], original: Any, replacement: Any) 
     """Return a function that leaves the threads of other work as they are."""
 
     def called(*arguments: Any, **more: Any) -> Any:
-        if threading.current_thread() in spared:
+        thread = threading.current_thread()
+        if thread in spared or isinstance(thread, ServerThread):
             return original(*arguments, **more)
         return replacement(original, *arguments, **more)
 

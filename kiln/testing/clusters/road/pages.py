@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
 import threading
+from typing import Any
 
 from kiln.testing.clusters.machine_bench import Request
 from kiln.testing.clusters.road.machines import Machine
@@ -36,8 +38,11 @@ class PageServer:
         self._thread.join()
 
 
+class ServerThread(threading.Thread):
+    """Thread that serves one connection; what a driver waits for does not hold it up."""
+
+
 class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
     block_on_close = False
 
     def __init__(self, *arguments: object) -> None:
@@ -51,6 +56,10 @@ class _Server(http.server.ThreadingHTTPServer):
         with self.changed:
             self.changed.wait_for(lambda: client_port in self.known, _SOON_S)
         return self.known.get(client_port, (Machine(), 0))
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        serve = functools.partial(self.process_request_thread, request, client_address)
+        ServerThread(target=serve, daemon=True).start()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Write nothing: a driver can end a connection early."""

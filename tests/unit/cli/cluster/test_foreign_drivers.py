@@ -82,7 +82,7 @@ class Secrets(MachinesShell):
         self.assertIn(f'The named secret in {directory} does not exist', error)
 
     def test_a_directory_that_is_not_safe_is_refused(self):
-        self.secrets.chmod(0o770)
+        self.secrets.chmod(0o707)
         self.assertIn('chmod go-w', self.fails(ExitCode.USAGE, 'cluster', 'list'))
         self.configure(f'[secrets]\ndirectory = {self.folder}/nowhere\n')
         self.assertIn(

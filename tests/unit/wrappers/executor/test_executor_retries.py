@@ -96,6 +96,21 @@ class Retrying(StageCase):
         self.assertEqual(str(operation.exception()), f'down {len(stage.driver.sent) - 1}')
         self.assertLess(stage.clock.monotonic(), 20)
 
+    def test_an_attempt_without_an_answer_tells_what_the_one_before_failed_with(self):
+        down = ServiceUnavailable('Cannot list the amphorae of kiln: Keystone is down.')
+        stage = self.stage(threads=True, moving=False, list=[down])
+        _, inside = self.hung(stage, 'list')
+        operation = stage.executor.submit(Call.LIST, 'kiln', timeout_s=20)
+        stage.until(lambda: inside.acquire(blocking=False))
+        error = stage.settle(operation).exception()
+        self.assertIsInstance(error, ServiceTimeout)
+        self.assertIs(error.__cause__, down)
+        self.assertRegex(
+            str(error),
+            r'^Cannot list the amphorae of kiln: .* gave no answer before the deadline\. '
+            r'The attempt before failed: Keystone is down\.$',
+        )
+
     def test_a_pause_requested_by_the_backend_is_kept(self):
         stage = self.stage(list=[RateLimited('slow', retry_after=9)])
         stage.settle(stage.executor.submit(Call.LIST, 'kiln'))
