@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
 from kiln.cluster_drivers.discovery.activation import DiscoverySettings
 from kiln.cluster_drivers.discovery.discovery import discover
 from kiln.cluster_drivers.monitor import Reading
@@ -28,12 +28,24 @@ from kiln.engine.conductor import Conductor
 from kiln.engine.context import Backends, EngineSettings, ExportReadings, Parts
 from kiln.engine.driver_context import DriverContexts, existing
 from kiln.engine.measuring import Meter
-from kiln.engine.nodes.driver_threads import DriverThreads
 from kiln.engine.nodes.join_key import known_key
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.database import DatabaseSource
 from kiln.engine.work_sources.opening import TlsFiles, open_source
+from kiln.fairness.threads import FairThreads
 from kiln.hooks.registry import Hooks
+
+#: Calls of cluster drivers that are under way at once: of all clusters, and of one.
+DRIVER_CALLS = 64
+CALLS_EACH = 8
+#: Seconds that rounds and calls under way have when conducting ends: a poll of a node takes two
+#: at most.
+LEAVE_S = 3.0
+#: Seconds from the end of conducting until all is closed: what lasts longer is left. Nothing is
+#: lost by that, as after a crash.
+END_S = 4.0
+#: Seconds that the work source and the backends have in any case.
+LEAST_S = 0.5
 
 
 class Site:
@@ -72,6 +84,7 @@ class Site:
         self._work_source = work_source or DatabaseSource(store)
         self._meter = Meter(clock)
         self._export_readings = export_readings
+        self._ends: Deadline | None = None
         self._contexts = contexts = DriverContexts(
             store=store, backends=backends, site=name, secrets=secrets or NoSecrets(),
             credentials=credentials,
@@ -158,10 +171,8 @@ class Site:
 
         :raises InvalidHooks: hooks are wrong; nothing was begun.
         """
-        with (
-            contextlib.closing(self._open_hooks()) as hooks,
-            contextlib.closing(DriverThreads()) as threads,
-        ):
+        with contextlib.closing(self._open_hooks()) as hooks:
+            threads = FairThreads(DRIVER_CALLS, each=CALLS_EACH, name='kiln-cluster-driver')
             conductor = Conductor(
                 Parts(
                     store=self.store,
@@ -183,13 +194,22 @@ class Site:
             try:
                 yield conductor
             finally:
-                conductor.close()
+                deadline, self._ends = Deadline.after(LEAVE_S), Deadline.after(END_S)
+                threads.close()
+                conductor.close(LEAVE_S)
+                threads.join(deadline.remaining_s())
 
     def close(self) -> None:
         """Close everything, once offered work is passed on; safe to repeat."""
-        self._work_source.close()
-        self.backends.close()
+        self._work_source.close(self._left_s(5.0))
+        self.backends.close(self._left_s(10.0))
         self.store.close()
+
+    def _left_s(self, longest_s: float) -> float:
+        """Return how long closing a part is allowed to take."""
+        if self._ends is None:
+            return longest_s
+        return max(LEAST_S, min(longest_s, self._ends.remaining_s()))
 
     def __enter__(self) -> Site:
         return self

@@ -24,8 +24,8 @@ OPTS = [
         default=16,
         min=1,
         max=512,
-        help='Maximum number of hook calls at once, for all clusters together. Other calls wait, '
-        'and their deadlines continue to run.',
+        help='Maximum number of hook calls at once, for all clusters together; three quarters of '
+        'them for one cluster. Other calls wait, and their deadlines continue to run.',
     ),
     cfg.IntOpt(
         'max_disk_mib',

@@ -54,18 +54,20 @@ class Leases(Records):
                 raise lost(lease)
             return self._find(connection, lease.scope) or lease
 
-    def release(self, lease: Lease, *, unsettled: bool = False) -> None:
-        """Release a lease at once; its former owner can no longer write.
+    def release(self, *leases: Lease, unsettled: bool = False) -> None:
+        """Release leases at once, all or none; their former owner can no longer write.
 
-        With ``unsettled`` the lease keeps the name of the owner, so that the next owner
-        sees that work was interrupted. Safe to repeat, even if another owner has the lease.
+        With ``unsettled`` they keep the name of the owner, so that the next owner sees that
+        work was interrupted. Safe to repeat, even if another owner has a lease.
 
-        :raises StoreError: the result is unknown; the lease expires by itself.
+        :raises StoreError: the result is unknown; the leases expire by themselves.
         """
         # With its name the owner could still write, so the epoch is raised instead.
         left = {'epoch': table.c.epoch + 1} if unsettled else {'owner': ''}
         with self._database.writing() as connection:
-            self._update(connection, lease, expires=0.0, **left)
+            # Each in its turn, so that two processes never wait for each other.
+            for lease in sorted(leases, key=lambda one: one.scope):
+                self._update(connection, lease, expires=0.0, **left)
 
     def get(self, scope: str) -> Lease | None:
         """Return the last lease of a scope, even if it has expired."""

@@ -1,19 +1,21 @@
-"""The conductor: the thread that holds leases and runs the rounds of clusters."""
+"""The conductor: holds the leases of clusters, and has their rounds run."""
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import logging
+import math
 import os
 import socket
 import threading
+import time
 import uuid
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable
 
 from kiln.clock import ClockEvent
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
-from kiln.clusters.exceptions import ClusterError, ClusterNotFound, LeaseLost, StoreError
+from kiln.clusters.exceptions import ClusterError, LeaseLost, StoreError
 from kiln.clusters.models import Lease, StepState
 from kiln.engine.cluster.absent_driver import AbsentDriver, deletes_without
 from kiln.engine.cluster.driver_worker import DriverWorker
@@ -22,15 +24,20 @@ from kiln.engine.cluster.node_worker import NodeWorker
 from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
 from kiln.engine.health.standing_check import StandingCheck
+from kiln.engine.held_cluster import HeldCluster, Result, RoundEnd
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.database import DatabaseSource
+from kiln.fairness.threads import FairThreads
 
 LOG = logging.getLogger(__name__)
 
-Result = Callable[[], object]
-
+#: Rounds of different clusters that are under way at once: a large cluster computes for
+#: seconds, and the others must neither wait for that nor share the processor with many.
+ROUNDS = 4
 #: Seconds until a cluster that could not be started here is tried again.
 SHUN_S = 30.0
+#: The part of the time to end in which rounds and calls under way can end by themselves.
+_GRACE = 0.5
 
 
 class Conductor:
@@ -39,6 +46,9 @@ class Conductor:
     A crash at any time loses nothing: the next conductor that claims the leases continues
     from the store. Without a ``source`` the store is polled for work. The caller that
     passes a source closes it, after the conductor.
+
+    Its own thread holds the leases. The rounds of clusters run on a few other threads, each
+    cluster has one at a time, and clusters that have used little time come first.
     """
 
     def __init__(
@@ -48,20 +58,19 @@ class Conductor:
         self._source = source or DatabaseSource(parts.store)
         # Unique to this process, so a lease of an earlier process is never mistaken for its own.
         self._owner = owner or f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
-        # Results arrive with the lease under which the action was started.
-        self._inbox: deque[tuple[Lease, Result] | None] = deque()
+        #: What other threads leave to the conductor's own.
+        self._inbox: deque[Callable[[], None]] = deque()
         self._arrived = threading.Condition()
-        # By cluster: the leases that are held, and the work that has begun under them.
-        self._held: dict[str, HeldLease] = {}
-        self._works: dict[str, Worker] = {}
+        #: By cluster.
+        self._held: dict[str, HeldCluster] = {}
+        self._rounds = FairThreads(ROUNDS, each=1, name='kiln-round')
         self._watch = StandingCheck(parts, self._owner, self._source.offer)
-        # Clusters whose leases are held, but that wait for requests in flight, and until when.
-        self._quiet: dict[str, float] = {}
         # Clusters that could not be started here, and until when they are skipped.
         self._shunned: dict[str, float] = {}
         self._renew_at = 0.0
         self._poll_at = 0.0
         self._closed = ClockEvent(parts.clock)
+        self._grace_s = 0.0
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -72,93 +81,125 @@ class Conductor:
 
     def wake(self) -> None:
         """Poll the store now: an operation was submitted."""
-        self._put(None)
+        self._put(self._poll_now)
 
     def close(self, wait_s: float = 10.0) -> None:
-        """Stop; what is under way in backends continues, and is found again later."""
+        """Stop; what is under way in backends continues, and is found again later.
+
+        Rounds and checks that do not end in time are abandoned: without the lease, they can
+        write and start nothing more.
+        """
+        deadline = time.monotonic() + wait_s
+        self._grace_s = wait_s * _GRACE
+        self._rounds.close()
+        self._watch.stop()
         self._closed.set()
-        self._put(None)
-        self._watch.close(wait_s)
+        self.wake()
+        # Only its own thread uses the store, which can take long to answer.
         if self._thread is not None:
             self._thread.join(wait_s)
-        for scope in list(self._works):
-            self._let_go(scope)
-        for scope in list(self._held):
-            self._release(scope, unsettled=True)
+        self._watch.join(max(0.0, deadline - time.monotonic()))
 
     def _run(self) -> None:
         while not self._closed.is_set():
             try:
-                self._round()
+                self._turn()
             # A defect must not end the thread that works for all clusters.
             except Exception:
-                LOG.exception('A round of the conductor failed')
+                LOG.exception('A turn of the conductor failed')
                 self._closed.wait(self._parts.settings.poll_s)
+        self._rounds.join(self._grace_s)
+        self._release_all()
 
-    def _round(self) -> None:
-        results, woken = self._take()
+    def _turn(self) -> None:
+        self._wait()
+        for _ in range(len(self._inbox)):
+            self._inbox.popleft()()
         now = self._parts.clock.monotonic()
         if now >= self._renew_at:
             self._renew(now)
-        if woken or now >= self._poll_at:
+        if now >= self._poll_at:
             self._poll_at = now + self._parts.settings.poll_s
             self._search_work()
-        self._end_quiet(now)
-        by_cluster: dict[str, list[Result]] = defaultdict(list)
-        for lease, result in results:
-            work = self._works.get(lease.scope)
-            # What was started under an earlier lease is found again in the backend.
-            if work is not None and work.held.lease.epoch == lease.epoch:
-                by_cluster[lease.scope].append(result)
-        due = {scope for scope, work in self._works.items() if work.due <= now}
-        for scope in due | by_cluster.keys():
-            self._run_round(scope, by_cluster[scope])
+        for scope, cluster in self._held.items():
+            if cluster.due <= now:
+                cluster.running = True
+                self._rounds.run(scope, functools.partial(self._run_round, cluster))
 
-    def _put(self, one: tuple[Lease, Result] | None) -> None:
-        with self._arrived:
-            self._inbox.append(one)
-            self._arrived.notify()
-
-    def _take(self) -> tuple[list[tuple[Lease, Result]], bool]:
-        """Wait for results; return all that have arrived, and whether work was submitted."""
+    def _wait(self) -> None:
+        """Wait until something has arrived or is due."""
         clock = self._parts.clock
-        due = [work.due for work in self._works.values()]
-        until = min([self._poll_at, self._renew_at, *due, *self._quiet.values()])
+        due = [cluster.due for cluster in self._held.values()]
+        until = min([self._poll_at, self._renew_at, *due])
         with self._arrived:
             # Other threads that wait for the same time can wake this thread before it.
             while not self._inbox and (left_s := until - clock.monotonic()) > 0:
                 clock.wait(self._arrived, left_s)
-            arrived = list(self._inbox)
-            self._inbox.clear()
-        results = [one for one in arrived if one is not None]
-        return results, len(results) < len(arrived)
+
+    def _poll_now(self) -> None:
+        self._poll_at = -math.inf
+
+    # ---- called by other threads -----------------------------------------------------
+
+    def _put(self, one: Callable[[], None]) -> None:
+        with self._arrived:
+            self._inbox.append(one)
+            self._arrived.notify()
+
+    def _run_round(self, cluster: HeldCluster) -> None:
+        end = cluster.run_round()
+        self._put(functools.partial(self._settle, cluster, end))
+
+    # ---- called by its own thread -----------------------------------------------------
+
+    def _add(self, lease: Lease, result: Result) -> None:
+        cluster = self._held.get(lease.scope)
+        # What was started under an earlier lease is found again in the backend.
+        if cluster is not None and cluster.held.lease.epoch == lease.epoch:
+            cluster.add(result)
+
+    def _settle(self, cluster: HeldCluster, end: RoundEnd) -> None:
+        """Keep or release a cluster after a round."""
+        scope = cluster.held.lease.scope
+        cluster.running = False
+        # It can have lost its lease meanwhile.
+        if self._held.get(scope) is not cluster:
+            return
+        match end:
+            case RoundEnd.GOES_ON:
+                pass
+            # What was submitted since the round began can be waiting for the next one.
+            case RoundEnd.DONE if cluster.reads:
+                pass
+            case RoundEnd.LOST:
+                del self._held[scope]
+            case RoundEnd.DONE | RoundEnd.GONE:
+                self._release(self._held.pop(scope), unsettled=False)
+                self._source.done(scope)
+            case RoundEnd.BEGINS_AGAIN | RoundEnd.SHUNNED:
+                self._release(self._held.pop(scope), unsettled=True)
+                if end is RoundEnd.SHUNNED:
+                    self._shunned[scope] = self._parts.clock.monotonic() + SHUN_S
 
     def _renew(self, now: float) -> None:
         settings = self._parts.settings
         self._renew_at = now + settings.lease_s / 3
-        for scope, held in list(self._held.items()):
+        for scope, cluster in list(self._held.items()):
             try:
-                held.renew()
+                cluster.held.renew()
             except LeaseLost as exc:
-                self._lose(scope, exc)
+                LOG.warning('%s', exc)
+                # Its round under way starts nothing more.
+                cluster.held.give_up()
+                del self._held[scope]
             except StoreError as exc:
                 # The lease can still be held for a while, and the store can come back.
                 LOG.warning('Cannot renew the lease of cluster %s: %s', scope, exc)
                 self._renew_at = now + min(settings.poll_s, settings.lease_s / 3)
 
-    def _lose(self, scope: str, why: LeaseLost) -> None:
-        LOG.warning('%s', why)
-        for held in (self._held, self._works, self._quiet):
-            held.pop(scope, None)
-
     def _search_work(self) -> None:
-        for scope, work in list(self._works.items()):
-            try:
-                work.reload()
-            except ClusterNotFound:
-                self._let_go(scope)
-                continue
-            self._run_round(scope)
+        for cluster in self._held.values():
+            cluster.reads = True
         now = self._parts.clock.monotonic()
         self._shunned = {scope: until for scope, until in self._shunned.items() if until > now}
         for scope in self._source.take(self._shunned.keys()):
@@ -176,39 +217,14 @@ class Conductor:
         lease = store.leases.claim(scope, self._owner, settings.lease_s)
         if lease is None:
             return
-        taken_over = before is not None and before.owner and self._has_intents(scope)
-        self._held[scope] = HeldLease(self._parts, lease, now + settings.lease_s)
-        if before is not None and taken_over:
+        held = HeldLease(self._parts, lease, now + settings.lease_s)
+        begins = now
+        if before is not None and before.owner and self._has_intents(scope):
             # A request of its former owner can still be in flight.
             LOG.info('Cluster %s was taken over from %s: waiting %s s', scope, before.owner,
                      settings.quiesce_s)  # fmt: skip
-            self._quiet[scope] = now + settings.quiesce_s
-        else:
-            self._begin(scope)
-
-    def _end_quiet(self, now: float) -> None:
-        for scope, end in list(self._quiet.items()):
-            if end <= now:
-                del self._quiet[scope]
-                self._begin(scope)
-
-    def _begin(self, scope: str) -> None:
-        try:
-            self._works[scope] = self._work_on(self._held[scope])
-        except ClusterNotFound:
-            self._release(scope)
-            self._source.done(scope)
-        except StoreError as exc:
-            # Temporary: the next poll tries it again.
-            LOG.warning('Cannot start work on cluster %s now: %s', scope, exc)
-            self._release(scope, unsettled=True)
-        # Its driver can be missing here and installed on another host.
-        except Exception:
-            LOG.exception('Cannot work on cluster %s here for now', scope)
-            self._release(scope, unsettled=True)
-            self._shunned[scope] = self._parts.clock.monotonic() + SHUN_S
-        else:
-            self._run_round(scope)
+            begins = now + settings.quiesce_s
+        self._held[scope] = HeldCluster(held, self._work_on, begins)
 
     def _work_on(self, held: HeldLease) -> Worker:
         lease = held.lease
@@ -224,7 +240,7 @@ class Conductor:
             driver = AbsentDriver()
 
         def call_soon(result: Result) -> None:
-            self._put((lease, result))
+            self._put(functools.partial(self._add, lease, result))
 
         if isinstance(driver, NodeClusterDriver):
             return NodeWorker(self._parts, held, driver, call_soon)
@@ -238,31 +254,18 @@ class Conductor:
             for step in store.journal.open(operation.id)
         )
 
-    def _run_round(self, scope: str, results: Iterable[Result] = ()) -> None:
-        work = self._works.get(scope)
-        if work is None:
-            return
+    def _release_all(self) -> None:
+        """Release all clusters at the end."""
+        for cluster in self._held.values():
+            # A round that is still under way starts nothing more.
+            cluster.held.give_up()
+        self._release(*self._held.values(), unsettled=True)
+        self._held.clear()
+
+    def _release(self, *clusters: HeldCluster, unsettled: bool) -> None:
+        """Release leases; those that cannot be released expire."""
+        leases = [cluster.held.lease for cluster in clusters]
         try:
-            work.run_round(results)
-        except LeaseLost as exc:
-            self._lose(scope, exc)
-            return
-        # Whatever failed, nothing that was not written has happened: the next round begins
-        # with what is in the store.
-        except Exception:
-            LOG.exception('A round of cluster %s failed; starting again from the store', scope)
-            self._let_go(scope)
-            return
-        if work.idle or work.moved:
-            self._let_go(scope)
-
-    def _let_go(self, scope: str) -> None:
-        work = self._works.pop(scope)
-        self._release(scope, unsettled=not work.idle)
-        if work.idle:
-            self._source.done(scope)
-
-    def _release(self, scope: str, *, unsettled: bool = False) -> None:
-        held = self._held.pop(scope)
-        with contextlib.suppress(ClusterError):
-            self._parts.store.leases.release(held.lease, unsettled=unsettled)
+            self._parts.store.leases.release(*leases, unsettled=unsettled)
+        except ClusterError as exc:
+            LOG.warning('Cannot release leases now, so they expire: %s', exc)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.values import NoSecrets, Secrets
 from kiln.clusters.models import DriverPin
@@ -21,6 +22,8 @@ from kiln.engine.plan.names import Naming
 from kiln.exceptions import AmphoraComputeError
 from kiln.hooks.registry import Hooks
 from kiln.models import Ability
+
+LOG = logging.getLogger(__name__)
 
 #: Seconds after which the zones of a backend are read again, with and without an answer.
 ZONES_KEEP_S = 300.0
@@ -47,6 +50,8 @@ class EngineSettings:
     watch_s: float = 30.0
     #: Build requests of one cluster that can be under way at once.
     max_building: int = 200
+    #: Nodes that one round adds and removes at most: others wait for its commit.
+    portion: int = 5000
 
 
 #: Takes the name of a cluster and the values of its monitor.
@@ -130,12 +135,28 @@ class Backends:
         if listing.exception() is None:
             self._zones[name] = tuple(listing.result())
 
-    def close(self) -> None:
-        """Close all of them."""
+    def close(self, wait_s: float = 10.0) -> None:
+        """Close all of them at once; one that takes longer is left."""
         with self._lock:
             opened, self._opened = self._opened, {}
-        for compute in opened.values():
-            compute.close(0.0)
+        # The system's time, as in all that ends a process.
+        deadline = Deadline.after(wait_s)
+        closing = [
+            threading.Thread(target=_close, args=(compute,), name=f'close-{name}', daemon=True)
+            for name, compute in opened.items()
+        ]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join(max(0.0, deadline.remaining_s()))
+
+
+def _close(compute: Compute) -> None:
+    try:
+        compute.close(0.0)
+    # A defect of one backend must not keep the others open.
+    except Exception:
+        LOG.exception('Cannot close backend %s', compute.name)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -158,8 +179,8 @@ class Parts:
     #: Exports the values of a cluster's monitor under the cluster's name, None for an unknown
     #: value, and none at all once the cluster is deleted; None where nothing is exported.
     export_readings: ExportReadings | None = None
-    #: Runs what can take a while: a driver's checks of a node.
-    run: Callable[[Callable[[], None]], Any] = dataclasses.field(kw_only=True)
+    #: Runs what can take a while, for the cluster whose id is given: calls of drivers.
+    run: Callable[[str, Callable[[], None]], Any] = dataclasses.field(kw_only=True)
 
     @property
     def contexts(self) -> DriverContexts:

@@ -109,6 +109,16 @@ def secured(sock: TimedSocket, context: ssl.SSLContext, name: str) -> TimedSocke
         raise
 
 
+def timed_redis(kind: type[Any]) -> type[Any]:
+    """Return a class of connections to Redis whose reads end with the exchange of their thread."""
+
+    class Timed(kind):  # type: ignore[misc]  # the base is an argument
+        def _connect(self) -> Any:
+            return TimedSocket(super()._connect())
+
+    return Timed
+
+
 class TimedSocket:
     """A connected socket whose reads and writes end with the exchange of their thread."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.clusters.models import Cluster, OperationKind
+from kiln.fairness.threads import FairThreads
 from kiln.hooks.callers.watchdog import Watchdog
 from kiln.hooks.hook import Executable, Hook, Plugin, Target, Webhook
 from kiln.hooks.invocation import Call
@@ -33,12 +32,12 @@ class Hooks:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._hooks = tuple(hooks)
-        self._max_calls = max_calls
         self._max_disk_mib = max_disk_mib
         self._clock = clock
         self._watchdog = Watchdog()
-        self._lock = threading.Lock()
-        self._pool: concurrent.futures.ThreadPoolExecutor | None = None
+        # A quarter of the threads is left to other clusters.
+        each = max(1, max_calls * 3 // 4)
+        self._threads = FairThreads(max_calls, each=each, name='kiln-hooks')
 
     def __iter__(self) -> Iterator[Hook]:
         return iter(self._hooks)
@@ -52,15 +51,14 @@ class Hooks:
         ]
 
     def begin(
-        self, call: Call, occasion: Mapping[str, Any], tell: Callable[[Answer], None]
+        self,
+        cluster_id: str,
+        call: Call,
+        occasion: Mapping[str, Any],
+        tell: Callable[[Answer], None],
     ) -> None:
         """Make a call in another thread, which passes the answer to ``tell``; return at once."""
-        with self._lock:
-            if self._pool is None:
-                self._pool = concurrent.futures.ThreadPoolExecutor(
-                    self._max_calls, thread_name_prefix='kiln-hooks'
-                )
-            self._pool.submit(lambda: tell(self.call(call, occasion)))
+        self._threads.run(cluster_id, lambda: tell(self.call(call, occasion)))
 
     def call(self, call: Call, occasion: Mapping[str, Any]) -> Answer:
         """Make a call and return its answer, within the timeout of the hook."""
@@ -95,7 +93,4 @@ class Hooks:
 
     def close(self) -> None:
         """Stop making calls; running calls end by themselves. Safe to repeat."""
-        with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()

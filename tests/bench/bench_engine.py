@@ -9,7 +9,6 @@ one; it decides nothing, holds no lease, and finds nothing again after a crash.
 """
 
 import argparse
-import concurrent.futures
 import dataclasses
 import gc
 import resource
@@ -28,6 +27,7 @@ from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.db.store import open_store
 from kiln.engine.conductor import Conductor
 from kiln.engine.context import Backends, EngineSettings, Parts
+from kiln.fairness.threads import FairThreads
 from tests.unit.engine.site import PIN, OneDriver, Plain, group
 
 WITHIN_S = 15.0
@@ -61,12 +61,12 @@ class Engine:
     def __init__(self, folder):
         self.store = open_store(f'sqlite:///{folder}/kiln.db')
         compute = Compute(NoopDriver(cloud=NoopCloud()))
-        self._pool = concurrent.futures.ThreadPoolExecutor(8)
+        self._threads = FairThreads(8, each=8, name='kiln-cluster-driver')
         self._backends = Backends(lambda name: compute, default=compute.name)
         self._conductor = Conductor(
             Parts(
                 store=self.store, backends=self._backends, drivers=OneDriver(Plain()),
-                clock=SYSTEM_CLOCK, run=self._pool.submit, settings=EngineSettings(settle_s=0.1),
+                clock=SYSTEM_CLOCK, run=self._threads.run, settings=EngineSettings(settle_s=0.1),
             )
         )  # fmt: skip
         self._conductor.start()
@@ -103,7 +103,7 @@ class Engine:
     def close(self):
         self._conductor.close()
         self._backends.close()
-        self._pool.shutdown()
+        self._threads.close()
         self.store.close()
 
 

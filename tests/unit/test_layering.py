@@ -16,8 +16,8 @@ PACKAGE = ROOT / 'kiln'
 #: The storeys of doc/source/contributor/architecture.rst, from the ground up.
 STOREYS = (
     (
-        'kiln.foreign', 'kiln.errors', 'kiln.exceptions', 'kiln.models', 'kiln.clock',
-        'kiln.plugins', 'kiln.telemetry',
+        'kiln.foreign', 'kiln.fairness', 'kiln.errors', 'kiln.exceptions', 'kiln.models',
+        'kiln.clock', 'kiln.plugins', 'kiln.telemetry',
     ),
     ('kiln.compute_drivers', 'kiln.wrappers', 'kiln.conf', 'kiln.compute'),
     (
@@ -36,8 +36,8 @@ CONTRACT = GROUND | {
     for name in ('arguments', 'authoring', 'base', 'calls', 'hooks', 'validation')
 }
 VALUES = {
-    'kiln.clock', 'kiln.clusters', 'kiln.exceptions', 'kiln.foreign', 'kiln.models',
-    'kiln.plugins',
+    'kiln.clock', 'kiln.clusters', 'kiln.exceptions', 'kiln.fairness', 'kiln.foreign',
+    'kiln.models', 'kiln.plugins',
 }  # fmt: skip
 #: The folders of cluster drivers in tree; nothing but a driver may import its own.
 CLUSTER_DRIVERS = sorted(
@@ -55,6 +55,7 @@ MAY_IMPORT = {
     },
     # ---- ground
     'kiln.foreign': set(),
+    'kiln.fairness': set(),
     'kiln.errors': {'kiln.foreign.text'},
     'kiln.exceptions': {'kiln.errors', 'kiln.foreign.text'},
     'kiln.clock': set(),
@@ -73,7 +74,8 @@ MAY_IMPORT = {
     },
     'kiln.wrappers.circuit': CONTRACT | {'kiln.wrappers.base'},
     'kiln.wrappers.watcher': CONTRACT | {'kiln.wrappers.operations'},
-    'kiln.wrappers.executor': CONTRACT | {'kiln.wrappers.base', 'kiln.wrappers.operations'},
+    'kiln.wrappers.executor': CONTRACT
+    | {'kiln.fairness.turns', 'kiln.wrappers.base', 'kiln.wrappers.operations'},
     'kiln.conf': {'kiln.exceptions'},
     'kiln.conf.opts': {
         'kiln.conf', 'kiln.compute_drivers.appliance.conf', 'kiln.compute_drivers.docker.conf',
@@ -162,20 +164,21 @@ HOMES = {
         'kiln.compute_drivers.nova.conf',
         'kiln.adapters.octavia.settings',
     ),
-    'kombu': ('kiln.compute_drivers.nova.notifications.bus',),
+    'amqp': ('kiln.compute_drivers.nova.notifications.broker',),
+    'kombu': ('kiln.compute_drivers.nova.notifications',),
     'novaclient': ('kiln.compute_drivers.nova.api',),
     'openstack': ('kiln.compute_drivers.nova.api',),
     'docker': ('kiln.compute_drivers.docker.api',),
     'requests': (
         'kiln.compute_drivers.authoring.connection_failures',
-        'kiln.compute_drivers.authoring.http_adapter',
+        'kiln.foreign.http_adapter',
         'kiln.compute_drivers.docker.api',
         'kiln.compute_drivers.nova.api',
-        'kiln.engine.work_sources.taskflow_board',
+        'kiln.engine.work_sources.board_clients',
     ),
     'urllib3': (
         'kiln.compute_drivers.authoring.connection_failures',
-        'kiln.compute_drivers.authoring.http_adapter',
+        'kiln.foreign.http_adapter',
         'kiln.compute_drivers.docker.api',
     ),
     'futurist': ('kiln.wrappers.executor.workers',),
@@ -195,11 +198,11 @@ HOMES = {
     'prometheus_client': ('kiln.telemetry.prometheus',),
     'psycopg': ('kiln.db.postgresql',),
     'pybreaker': ('kiln.wrappers.circuit',),
-    'redis': ('kiln.wrappers.circuit.redis',),
+    'redis': ('kiln.wrappers.circuit.redis', 'kiln.engine.work_sources.board_clients'),
     'sqlalchemy': ('kiln.db',),
     'stevedore': ('kiln.compute.loading',),
-    'taskflow': ('kiln.engine.work_sources.taskflow_board',),
-    'kazoo': ('kiln.engine.work_sources.taskflow_board',),
+    'taskflow': ('kiln.engine.work_sources',),
+    'kazoo': ('kiln.engine.work_sources.board_clients',),
     'yaml': (
         'kiln.yaml_schema.reader',
         'kiln.yaml_schema.syntax_errors',

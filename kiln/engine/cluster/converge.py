@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
+from collections.abc import Iterable, Iterator
 
 from kiln.clusters.models import Cause, Node, OperationState
 from kiln.clusters.spec import Place
@@ -13,6 +16,12 @@ from kiln.engine.cluster.rollback import leads_back, rollback_of
 from kiln.engine.health.machine_check import MachineCheck
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
 from kiln.engine.nodes.node_table import Member
+from kiln.engine.plan.changes import Add, Remove
+from kiln.engine.plan.rollout import GroupRound
+
+#: After a plan the next one waits for this many times as long as the plan took: planning takes
+#: the processor from other clusters, the longer the larger the cluster is.
+PAUSES = 4
 
 
 class Converge(NodeOperation):
@@ -25,6 +34,7 @@ class Converge(NodeOperation):
         #: Why the operation is rolled back, if it is.
         self._undone = back.cause if back else None
         self._release = Release(state)
+        self._plan_at = -math.inf
 
     @property
     def busy(self) -> bool:
@@ -32,8 +42,10 @@ class Converge(NodeOperation):
 
     def step(self) -> bool:
         self._machines.poll_when_due()
-        if self._nodes.replan:
+        if self._nodes.replan and self._tx.monotonic >= self._plan_at:
             self._plan()
+        elif self._nodes.replan:
+            self._nodes.wake_at(self._plan_at)
         return True
 
     def finish(self) -> None:
@@ -53,26 +65,36 @@ class Converge(NodeOperation):
 
     def _plan(self) -> None:
         """Decide which nodes are to be built and which removed, as far as possible now."""
+        clock = self._state.parts.clock
+        began = clock.monotonic()
         choice, current = self._release.take_answer()
         found = self._state.desired.next(
             self._tx.under_way, self._nodes.nodes(), self._tx.now,
             renew=self._undone is not None, setbacks=self._nodes.setbacks, choice=choice,
         )  # fmt: skip
         self._release.ask(found.questions)
-        for group, changes in found.rounds:
-            for add in changes.adds:
-                self._add(group, add.place)
-            for remove in changes.removes:
-                member = self._nodes.get(remove.node.id)
-                if member is not None:
-                    self._remove(member, remove.reason)
-                    self._release.progressed()
+        left = self._begin_changes(found.rounds)
         if current or not found.questions:
             self._holds = found.holds
         elif self._release.holds:
             self._holds = self._release.holds
-        self._nodes.replan = found.more
+        self._nodes.replan = found.more or left
         self._state.hooks.control_plane()
+        ended = clock.monotonic()
+        self._plan_at = ended + PAUSES * (ended - began)
+        if left:
+            self._nodes.wake_at(self._plan_at)
+
+    def _begin_changes(self, rounds: Iterable[tuple[str, GroupRound]]) -> bool:
+        """Begin a portion of the changes; return True if some are left for the next plan."""
+        changes = _changes(rounds)
+        for group, change in itertools.islice(changes, self._state.parts.settings.portion):
+            if isinstance(change, Add):
+                self._add(group, change.place)
+            elif (member := self._nodes.get(change.node.id)) is not None:
+                self._remove(member, change.reason)
+                self._release.progressed()
+        return next(changes, None) is not None
 
     def _add(self, group: str, place: Place) -> None:
         parts, desired, cluster = self._state.parts, self._state.desired, self._tx.cluster
@@ -107,3 +129,11 @@ class Converge(NodeOperation):
             tx.cluster = dataclasses.replace(
                 cluster, former=cluster.aim, trouble=None, updated_at=tx.now
             )
+
+
+def _changes(rounds: Iterable[tuple[str, GroupRound]]) -> Iterator[tuple[str, Add | Remove]]:
+    for group, begun in rounds:
+        for add in begun.adds:
+            yield group, add
+        for remove in begun.removes:
+            yield group, remove

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from kiln.clusters.exceptions import LeaseLost
 from kiln.clusters.models import Lease
 from kiln.engine.context import Parts
 
@@ -15,12 +16,30 @@ class HeldLease:
         self._parts = parts
         self.lease = lease
         self.sure_until = sure_until
+        self.given_up = False
+
+    def give_up(self) -> None:
+        """Let nothing more be started under the lease; called by any thread."""
+        self.given_up = True
+
+    def ensure(self) -> None:
+        """Hold the lease for another term, unless it is certainly held.
+
+        :raises LeaseLost: another conductor has the cluster now, or the lease was given up.
+        """
+        if self.given_up or self._parts.clock.monotonic() >= self.sure_until:
+            self.renew()
 
     def renew(self) -> None:
         """Hold the lease for another term.
 
-        :raises LeaseLost: another conductor has the cluster now.
+        :raises LeaseLost: another conductor has the cluster now, or the lease was given up.
         """
+        if self.given_up:
+            raise LeaseLost(
+                f'Cannot continue with {self.lease.scope}: its lease was given up. Nothing more '
+                f'is started.'
+            )
         term_s = self._parts.settings.lease_s
         sure_until = self._parts.clock.monotonic() + term_s
         self.lease = self._parts.store.leases.renew(self.lease, term_s)

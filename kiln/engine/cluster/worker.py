@@ -16,12 +16,13 @@ from kiln.clusters.models import Cause, Operation, OperationState
 from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.nodes.cluster_state import ClusterState
 from kiln.engine.nodes.hook_gate import HookGate
+from kiln.fairness.turns import on_behalf_of
 
 LOG = logging.getLogger(__name__)
 
 
 class Worker(abc.ABC):
-    """The work on one cluster, whichever engine builds it. All calls come from one thread.
+    """The work on one cluster, whichever engine builds it. It is called by one thread at a time.
 
     :raises ClusterNotFound: the cluster was deleted meanwhile.
     """
@@ -73,9 +74,9 @@ class Worker(abc.ABC):
             LOG.error('Node %s already has another machine; the second one is left', node_id)
         for launch in tx.launches:
             # A process that was stopped after the commit can resume when another has the lease.
-            if self._parts.clock.monotonic() >= self.held.sure_until:
-                self.held.renew()
-            launch()
+            self.held.ensure()
+            with on_behalf_of(self._tx.cluster.id):
+                launch()
         if tx.ended or tx.goal is not None:
             tx.load(tx.cluster, None)
             if not tx.removed:

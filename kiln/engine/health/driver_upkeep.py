@@ -92,7 +92,7 @@ class DriverUpkeep:
             begun = min(MOST - self._runners, len(self._due))
             self._runners += begun
         for _ in range(begun):
-            self._parts.run(self._work)
+            self._parts.run(self._owner, self._work)
 
     def close(self) -> None:
         """Start no other cluster; one that is being tended has its deadline."""

@@ -69,16 +69,22 @@ class StandingCheck:
         self._thread = threading.Thread(target=self._run, name='kiln-watch', daemon=True)
         self._thread.start()
 
-    def close(self, wait_s: float = 10.0) -> None:
-        """Stop, and release the watch to another conductor."""
+    def stop(self) -> None:
+        """Begin no other poll; return at once."""
         self._closed.set()
         self._tending.close()
+
+    def join(self, wait_s: float) -> None:
+        """Wait for the poll under way, after which the watch is left to another conductor."""
         if self._thread is not None:
             self._thread.join(wait_s)
-        if self._lease is not None:
-            with contextlib.suppress(ClusterError):
-                self._parts.store.leases.release(self._lease)
-            self._lease = None
+        else:
+            self._release()
+
+    def close(self, wait_s: float = 10.0) -> None:
+        """Stop, and release the watch to another conductor."""
+        self.stop()
+        self.join(wait_s)
 
     def poll(self) -> None:
         """Poll once, write what is new, and replace the nodes that are to be given up.
@@ -106,6 +112,13 @@ class StandingCheck:
             # A defect must not end the thread that watches all clusters.
             except Exception:
                 LOG.exception('A poll of the settled clusters failed')
+        self._release()
+
+    def _release(self) -> None:
+        if self._lease is not None:
+            with contextlib.suppress(ClusterError):
+                self._parts.store.leases.release(self._lease)
+            self._lease = None
 
     def _has_watch(self) -> bool:
         leases, term_s = self._parts.store.leases, 3 * self._parts.settings.watch_s

@@ -11,7 +11,6 @@ from kiln.cluster_drivers.values import Context
 from kiln.clusters.models import Lease, Node
 from kiln.engine.context import Parts
 from kiln.engine.driver_context import existing
-from kiln.engine.nodes.driver_threads import LimitedThreads
 from kiln.engine.nodes.join_key import JoinKey
 from kiln.engine.nodes.node_table import NodeTable
 from kiln.engine.nodes.transaction import Transaction
@@ -36,7 +35,6 @@ class ClusterState:
         self.parts = parts
         self.driver = driver
         self.call_soon = call_soon
-        self._threads = LimitedThreads(parts.run)
         self.tx = Transaction(parts.store.clusters.get(lease.scope), parts.clock)
         self.nodes = NodeTable(self.tx, nodes)
         self._contexts = parts.contexts
@@ -56,8 +54,8 @@ class ClusterState:
     def call(self, function: Callable[[], object], take: TakeResult) -> None:
         """Make a call that can block on another thread; ``take`` gets its result in a round.
 
-        Few calls of one cluster are under way at once, so that a driver that is slow, or does
-        not return, leaves threads for other clusters.
+        The threads are shared with other clusters. A driver that is slow, or does not return,
+        leaves most of them to the others.
         """
 
         def run() -> None:
@@ -69,7 +67,7 @@ class ClusterState:
             else:
                 self.call_soon(functools.partial(take, value, None))
 
-        self._threads.run(run)
+        self.parts.run(self.tx.cluster.id, run)
 
     def when_done(self, operation: Any, take: TakeResult) -> None:
         """Pass the result of an operation of a backend to ``take``, in a round."""

@@ -242,7 +242,7 @@ class HookGate:
         occasion = Occasion(
             site=state.parts.site, cluster=self._tx.cluster, operation=operation, node=node
         )
-        state.parts.hooks.begin(call, occasion.document(), answered)
+        state.parts.hooks.begin(self._tx.cluster.id, call, occasion.document(), answered)
 
     def _take(self, invocation: str, answer: Answer) -> None:
         """Apply an answer; the node that waited for it is due."""

@@ -10,6 +10,7 @@ from kiln.engine.nodes.action import NodeAction
 from kiln.engine.nodes.node_table import Member
 from kiln.engine.plan.lifecycle import ActionKind
 from kiln.engine.plan.names import machine_id
+from kiln.fairness.turns import on_behalf_of
 from kiln.models import Amphora
 
 
@@ -24,7 +25,9 @@ class Watch(NodeAction):
                 self._report_error(node, error)
                 return
             try:
-                machine = self._compute(node).get_amphora(amphora_id=machine_id(node))
+                # This is a thread of the backend's, which serves all clusters.
+                with on_behalf_of(node.cluster_id):
+                    machine = self._compute(node).get_amphora(amphora_id=machine_id(node))
                 self._state.when_done(machine, functools.partial(self.take, node.id))
             # Whatever fails, the round must receive a result, so that it stops waiting.
             except Exception as exc:

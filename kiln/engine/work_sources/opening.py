@@ -100,8 +100,18 @@ def open_board(address: BoardAddress, *, owner: str, claim_s: float) -> Board:
     # An extra that only sites with several conductors install.
     with importing(f'Cannot use the jobboard at {address.name}', ConfigurationError):
         from kiln.engine.work_sources.taskflow_board import TaskflowBoard
-    conf = _CONFS[address.kind](address, claim_s)
+    conf = board_conf(address, claim_s=claim_s)
     return TaskflowBoard(conf, name=address.name, owner=owner, claim_s=claim_s)
+
+
+def board_conf(
+    address: BoardAddress, *, claim_s: float, answer_s: float = ANSWER_S
+) -> dict[str, Any]:
+    """Return the configuration of a board for TaskFlow.
+
+    :param answer_s: seconds that a single request is allowed to take.
+    """
+    return _CONFS[address.kind](address, claim_s, answer_s)
 
 
 def parse(where: str, files: TlsFiles = NO_FILES) -> BoardAddress:
@@ -144,7 +154,7 @@ def _joined(place: tuple[str, int]) -> str:
     return f'[{host}]:{port}' if ':' in host else f'{host}:{port}'
 
 
-def _zookeeper(address: BoardAddress, claim_s: float) -> dict[str, Any]:
+def _zookeeper(address: BoardAddress, claim_s: float, answer_s: float) -> dict[str, Any]:
     return {
         'board': 'zookeeper',
         'hosts': ','.join(map(_joined, address.hosts)),
@@ -157,21 +167,21 @@ def _zookeeper(address: BoardAddress, claim_s: float) -> dict[str, Any]:
     }
 
 
-def _etcd(address: BoardAddress, claim_s: float) -> dict[str, Any]:
+def _etcd(address: BoardAddress, claim_s: float, answer_s: float) -> dict[str, Any]:
     host, port = address.hosts[0]
     return {
         'board': 'etcd', 'host': host, 'port': port, 'path': address.path,
-        'protocol': 'https' if address.tls else 'http', 'timeout': ANSWER_S,
+        'protocol': 'https' if address.tls else 'http', 'timeout': answer_s,
         **address.files.named('ca_cert', 'cert_cert', 'cert_key'),
     }  # fmt: skip
 
 
-def _redis(address: BoardAddress, claim_s: float) -> dict[str, Any]:
+def _redis(address: BoardAddress, claim_s: float, answer_s: float) -> dict[str, Any]:
     host, port = address.hosts[0]
     account = {'username': address.user, 'password': address.password}
     return {
         'board': 'redis', 'host': host, 'port': port, 'namespace': address.path,
-        'ssl': address.tls, 'socket_timeout': ANSWER_S, 'socket_connect_timeout': ANSWER_S,
+        'ssl': address.tls, 'socket_timeout': answer_s, 'socket_connect_timeout': answer_s,
         **{name: value for name, value in account.items() if value},
         **address.files.named('ssl_ca_certs', 'ssl_certfile', 'ssl_keyfile'),
     }  # fmt: skip
@@ -188,7 +198,7 @@ _SCHEMES = {
 }
 #: The URL scheme of each kind over TLS.
 _SAFE = {kind: scheme for scheme, (kind, tls, _) in _SCHEMES.items() if tls}
-_CONFS: dict[str, Callable[[BoardAddress, float], dict[str, Any]]] = {
+_CONFS: dict[str, Callable[[BoardAddress, float, float], dict[str, Any]]] = {
     'zookeeper': _zookeeper,
     'etcd': _etcd,
     'redis': _redis,

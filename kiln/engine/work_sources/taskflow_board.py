@@ -17,8 +17,9 @@ Found in TaskFlow 6.5, kazoo 2.11 and etcd3gw 2.7; they are used only here:
 * TaskFlow does not pass the trusted certificates to the ZooKeeper client that it makes, and
   that client checks no host name. So it is given a handler that opens its connections.
 * The client of etcd heeds variables of the environment: REQUESTS_CA_BUNDLE replaces the
-  trusted certificates that are configured, and a proxy would see each request. So its
-  session is made here.
+  trusted certificates that are configured, and a proxy would see each request. So it is given
+  its session.
+* No client bounds the length or the whole time of an answer. ``board_clients`` does.
 * The version of ZooKeeper can be read only if the operator has allowed that, so it is not
   read.
 """
@@ -28,26 +29,35 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-import socket
-import ssl
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import requests
-from kazoo.handlers.threading import SequentialThreadingHandler
 from taskflow import exceptions as taskflow_exc
-from taskflow.jobs import backends
-from taskflow.jobs.backends.impl_etcd import EtcdJobBoard
 from taskflow.jobs.base import POSTED, NotifyingJobBoard
 
+from kiln.engine.work_sources.board_clients import make_board
 from kiln.engine.work_sources.boards import Board, BoardAway, Job
+from kiln.foreign.answers import MOST_BYTES
+from kiln.foreign.exchange import exchange
+
+#: Seconds that a board is allowed to take for an action, all requests together.
+ANSWER_S = 10.0
 
 
 class TaskflowBoard(Board):
     """One connection to a board of TaskFlow."""
 
-    def __init__(self, conf: Mapping[str, Any], *, name: str, owner: str, claim_s: float) -> None:
+    def __init__(
+        self,
+        conf: Mapping[str, Any],
+        *,
+        name: str,
+        owner: str,
+        claim_s: float,
+        answer_s: float = ANSWER_S,
+    ) -> None:
         self._conf = dict(conf)
+        self._answer_s = answer_s
         self._name = name
         self._owner = owner
         self._claim_s = max(1, math.ceil(claim_s))
@@ -56,10 +66,12 @@ class TaskflowBoard(Board):
     def connect(self, posted: Callable[[], None]) -> None:
         """Connect, within the time that the configuration gives it."""
         with self._explained('reach'):
-            self._board = self._made()
+            self._board = make_board(self._conf)
             if isinstance(self._board, NotifyingJobBoard):
                 self._board.notifier.register(POSTED, lambda event, details: posted())
-            self._board.connect()
+            # Only the client of ZooKeeper waits on another thread.
+            within = {'timeout': self._answer_s} if self._conf['board'] == 'zookeeper' else {}
+            self._board.connect(**within)
 
     def post(self, cluster_id: str) -> None:
         with self._explained('post to'):
@@ -108,14 +120,6 @@ class TaskflowBoard(Board):
 
     # ---- within --------------------------------------------------------------------
 
-    def _made(self) -> Any:
-        """Return the board, not connected."""
-        if self._conf['board'] == 'etcd':
-            return _EtcdBoard('kiln', {**self._conf, 'session': _session(self._conf)})
-        if self._conf.get('use_ssl'):
-            return backends.fetch('kiln', {**self._conf, 'handler': _TlsHandler(self._conf)})
-        return backends.fetch('kiln', self._conf)
-
     def _end(self, job: Job, action: str, way: str) -> None:
         with self._explained(action), contextlib.suppress(taskflow_exc.NotFound):
             if self._is_mine(job):
@@ -140,7 +144,8 @@ class TaskflowBoard(Board):
     @contextlib.contextmanager
     def _explained(self, action: str) -> Iterator[None]:
         try:
-            yield
+            with exchange(self._answer_s, MOST_BYTES):
+                yield
         except BoardAway:
             raise
         # The three clients have different errors, and TaskFlow translates only some.
@@ -149,45 +154,6 @@ class TaskflowBoard(Board):
             raise BoardAway(
                 f'Cannot {action} the jobboard at {self._name}: {why.rstrip(".")}.'
             ) from exc
-
-
-class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # no types
-    """Opens connections to the named host of ZooKeeper, and to no other."""
-
-    def __init__(self, conf: Mapping[str, Any]) -> None:
-        super().__init__()
-        self._trusted = ssl.create_default_context(cafile=conf.get('ca'))
-        if 'certfile' in conf:
-            self._trusted.load_cert_chain(conf['certfile'], conf.get('keyfile'))
-
-    def create_connection(
-        self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
-    ) -> ssl.SSLSocket:
-        """Connect to an address of a host."""
-        plain = socket.create_connection(address, timeout)
-        try:
-            return self._trusted.wrap_socket(plain, server_hostname=hostname)
-        # No other code has the socket so far.
-        except BaseException:
-            plain.close()
-            raise
-
-
-class _EtcdBoard(EtcdJobBoard):  # type: ignore[misc]  # no types
-    """A board on etcd that can be given the session of its client."""
-
-    ETCD_CONFIG_OPTIONS = (*EtcdJobBoard.ETCD_CONFIG_OPTIONS, ('session', lambda session: session))
-
-
-def _session(conf: Mapping[str, Any]) -> requests.Session:
-    session = requests.Session()
-    session.trust_env = False
-    if 'ca_cert' in conf:
-        session.verify = conf['ca_cert']
-    if 'cert_cert' in conf:
-        key = conf.get('cert_key')
-        session.cert = (conf['cert_cert'], key) if key else conf['cert_cert']
-    return session
 
 
 def _ends(job: Any) -> bool:

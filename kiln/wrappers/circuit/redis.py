@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
 
 from kiln.exceptions import DriverLoadError
-from kiln.foreign.exchange import TimedSocket, exchange
+from kiln.foreign.exchange import exchange, timed_redis
 from kiln.plugins.extras import importing
 from kiln.wrappers.circuit.shared import LONGEST_S, SharedPhase, SharedStorage
 
@@ -122,18 +122,8 @@ def redis_storage(
         decode_responses=True,
     )
     pool = client.connection_pool
-    pool.connection_class = _timed(pool.connection_class)
+    pool.connection_class = timed_redis(pool.connection_class)
     return lambda name: RedisStorage(name, client, timeout_s=timeout_s, pause_s=pause_s)
-
-
-def _timed(kind: type[Any]) -> type[Any]:
-    """Return a class of connections whose reads end with the exchange of their thread."""
-
-    class Timed(kind):  # type: ignore[misc]  # the base is an argument
-        def _connect(self) -> Any:
-            return TimedSocket(super()._connect())
-
-    return Timed
 
 
 def _arguments(known: str, offered: SharedPhase | None) -> list[str | int]:

@@ -9,6 +9,7 @@ build key is held in the queue of that key.
 
 from __future__ import annotations
 
+import collections
 import contextvars
 import functools
 import logging
@@ -79,6 +80,8 @@ class ExecutorDriver(DriverWrapper):
         self._idle = threading.Condition(self._lock)
         self._turns: PerKeyQueue[Task] = PerKeyQueue()
         self._tasks: set[Task] = set()
+        #: By party, the number of its tasks.
+        self._counts: collections.Counter[str] = collections.Counter()
         self._discards: dict[str, Errand[Amphora | None]] = {}
         self._workers = Workers(
             self.name,
@@ -233,6 +236,7 @@ class ExecutorDriver(DriverWrapper):
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         tasks, self._tasks = self._tasks, set()
+        self._counts.clear()
         self._turns, self._discards = PerKeyQueue(), {}
         self._workers.disown()
         return [task.operation for task in tasks]
@@ -254,9 +258,9 @@ class ExecutorDriver(DriverWrapper):
         with self._lock:
             if self._closed:
                 raise self._rejection(plan, 'kiln is closed')
-            if len(self._tasks) - self._workers.running >= self.settings.max_queue:
+            if self._full_for(task.party):
                 raise self._rejection(plan, f'{self.settings.max_queue} operations wait')
-            self._tasks.add(task)
+            self._take_in(task)
             my_turn = plan.key is None or self._turns.join(plan.key, task)
         self._watch_over(task)
         if my_turn:
@@ -265,6 +269,16 @@ class ExecutorDriver(DriverWrapper):
             plan.in_line = True
             plan.operation.note('waits', 'for an earlier build of its key to end')
         return plan.operation
+
+    def _full_for(self, party: str) -> bool:
+        """Return True if the queue is full, and not because of what other parties have there."""
+        if len(self._tasks) - self._workers.running < self.settings.max_queue:
+            return False
+        return self._counts[party] >= self.settings.max_queue // max(1, len(self._counts))
+
+    def _take_in(self, task: Task) -> None:
+        self._tasks.add(task)
+        self._counts[task.party] += 1
 
     def _watch_over(self, task: Task) -> None:
         """End a task at its deadline, and release it at its end."""
@@ -300,7 +314,7 @@ class ExecutorDriver(DriverWrapper):
             if task.ended:
                 return
             task.in_flight = True
-            task.order = None
+            task.place = None
         try:
             step = plan.answered(task.send(self.inner))
         except KilnError as exc:
@@ -351,6 +365,9 @@ class ExecutorDriver(DriverWrapper):
                 return False
             task.ended = True
             self._tasks.discard(task)
+            self._counts[task.party] -= 1
+            if not self._counts[task.party]:
+                del self._counts[task.party]
             busy = task.in_flight
         self._workers.withdraw(task)
         if task.expiry is not None:
@@ -425,7 +442,7 @@ class ExecutorDriver(DriverWrapper):
         task = Task(plan, self._release, context=contextvars.Context())
         with self._lock:
             self._discards[key] = operation
-            self._tasks.add(task)
+            self._take_in(task)
             if after is None:
                 my_turn = self._turns.join(key, task)
             else:
@@ -453,7 +470,7 @@ class ExecutorDriver(DriverWrapper):
         with self._lock:
             if self._closed:
                 return
-            self._tasks.add(task)
+            self._take_in(task)
         self._watch_over(task)
         self._submit_later(task, grace_s, 'it was sent twice')
 

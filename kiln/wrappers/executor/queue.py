@@ -9,16 +9,22 @@ from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from kiln.compute_drivers.calls import Traffic
+from kiln.fairness.turns import NOBODY, FairTurns
 from kiln.wrappers.operations.operation import Priority
 
 T = TypeVar('T')
+
+
+#: The place of an item among those of its priority: by turns of parties, then by arrival.
+Place = tuple[float, int]
 
 
 class TrafficQueue(Generic[T]):
     """A queue in front of a number of threads. The caller holds a lock.
 
     No kind of traffic can take so many threads that another is left without one: builds
-    that hang must not block a delete or a read.
+    that hang must not block a delete or a read. Parties take turns, however many items one
+    of them has; the items of a party keep their order.
     """
 
     def __init__(
@@ -28,26 +34,37 @@ class TrafficQueue(Generic[T]):
         self._shares = shares
         # Returns True while an item still waits here.
         self._wanted = wanted
-        self._queues: dict[Traffic, list[tuple[int, int, T]]] = {t: [] for t in Traffic}
+        self._queues: dict[Traffic, list[tuple[int, Place, T]]] = {t: [] for t in Traffic}
         self._running = dict.fromkeys(Traffic, 0)
         self._held_until = dict.fromkeys(Traffic, 0.0)
         self._order = itertools.count()
+        self._turns = FairTurns()
         self._withdrawn = 0
         self.waiting = 0
         self.running = 0
 
-    def put(self, traffic: Traffic, priority: Priority, item: T, order: int | None = None) -> int:
-        """Add an item behind items of its priority; return its place in the order.
+    def put(
+        self,
+        traffic: Traffic,
+        priority: Priority,
+        item: T,
+        place: Place | None = None,
+        *,
+        party: str = NOBODY,
+    ) -> Place:
+        """Add an item behind the others of its party and priority; return its place.
 
-        With its earlier place as ``order``, it returns to that place.
+        With its earlier place it returns there.
         """
         # An item that cannot be ordered is refused here: in the queue it would fail each
         # thread that takes the next item, for ever.
         rank = operator.index(priority)
-        order = next(self._order) if order is None else order
-        heapq.heappush(self._queues[traffic], (rank, order, item))
+        if place is None:
+            place = self._turns.place(party), next(self._order)
+            self._turns.use(party, 1)
+        heapq.heappush(self._queues[traffic], (rank, place, item))
         self.waiting += 1
-        return order
+        return place
 
     def withdraw(self) -> None:
         """Count one item less, because an item in the queue is no longer wanted."""
@@ -75,7 +92,8 @@ class TrafficQueue(Generic[T]):
                 best = traffic
         if best is None:
             return None
-        item = heapq.heappop(self._queues[best])[2]
+        _, place, item = heapq.heappop(self._queues[best])
+        self._turns.serve(place[0])
         self.waiting -= 1
         self.running += 1
         self._running[best] += 1

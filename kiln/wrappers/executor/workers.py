@@ -16,8 +16,9 @@ from typing import Any, cast
 from kiln.clock import Clock, deadline_scope
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Traffic
+from kiln.fairness.turns import current_party
 from kiln.wrappers.executor.attempts import CallPlan
-from kiln.wrappers.executor.queue import TrafficQueue
+from kiln.wrappers.executor.queue import Place, TrafficQueue
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.operations.errand import Errand
 from kiln.wrappers.operations.scheduler import Appointment, Scheduler
@@ -36,7 +37,7 @@ class Task:
 
     __slots__ = (
         '_release', 'accepted', 'context', 'deadline', 'ended', 'expiry', 'in_flight',
-        'operation', 'order', 'oslo_context', 'plan', 'queued',
+        'operation', 'oslo_context', 'party', 'place', 'plan', 'queued',
     )  # fmt: skip
 
     def __init__(
@@ -56,9 +57,10 @@ class Task:
         # Its calls run in the context of the caller that submitted it, or in this context.
         self.context = contextvars.copy_context() if context is None else context
         self.oslo_context = _current_oslo_context()
+        self.party = self.context.run(current_party)
         self.expiry: Appointment | None = None
         # Its place in the queue, if it was taken from there too early.
-        self.order: int | None = None
+        self.place: Place | None = None
         # Guarded by the workers' lock: True while it waits in the queue.
         self.queued = False
         # Guarded by the executor's lock: true while the backend has it, and once its
@@ -141,9 +143,10 @@ class Workers:
         with self._lock:
             if task.ended:
                 return
-            task.order = self._queue.put(
-                task.plan.call.traffic, task.operation.priority, task, task.order
-            )
+            task.place = self._queue.put(
+                task.plan.call.traffic, task.operation.priority, task, task.place,
+                party=task.party,
+            )  # fmt: skip
             task.queued = True
             taken = self._take()
         if taken is not None:

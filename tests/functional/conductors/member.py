@@ -6,7 +6,6 @@ It prints ``ready`` on stdout, and its log on stderr; at SIGUSR1 also the stacks
 threads.
 """
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import faulthandler
@@ -23,6 +22,7 @@ from kiln.db.store import open_store
 from kiln.engine.conductor import Conductor
 from kiln.engine.context import Backends, EngineSettings, Parts
 from kiln.engine.work_sources.opening import open_source
+from kiln.fairness.threads import FairThreads
 from tests.unit.engine.site import STACK, OneDriver, Plain
 
 LATENCIES = {'build_s': 0.3, 'delete_s': 0.1}
@@ -42,12 +42,13 @@ def main(store_url, keys, cloud_path, where, call_timeout_s='60', accept_s='0.01
             lambda name: Compute(NoopDriver(cloud=cloud), settings=guards), default='noop'
         )
         stack.callback(backends.close)
-        pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(4))
+        threads = FairThreads(4, each=4, name='kiln-cluster-driver')
+        stack.callback(threads.close)
         source = open_source(where, store, claim_s=SETTINGS.lease_s, sweep_s=5.0)
         stack.callback(source.close)
         parts = Parts(
             store=store, backends=backends, drivers=OneDriver(Plain()), clock=SYSTEM_CLOCK,
-            run=pool.submit, settings=SETTINGS,
+            run=threads.run, settings=SETTINGS,
         )  # fmt: skip
         conductor = Conductor(parts, source=source)
         stack.callback(conductor.close)

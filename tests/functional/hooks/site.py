@@ -1,6 +1,5 @@
 """Test site whose cloud and store are files, so that both outlive a process."""
 
-import concurrent.futures
 import contextlib
 import os
 
@@ -11,6 +10,7 @@ from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.db.store import open_store
 from kiln.engine.conductor import Conductor
 from kiln.engine.context import Backends, EngineSettings, Parts
+from kiln.fairness.threads import FairThreads
 from tests.unit.engine.site import STACK, OneDriver, Plain
 
 #: Long enough that an action is running when the next step is written.
@@ -36,16 +36,17 @@ def conducting(store, cloud, **more):
     backends = Backends(
         lambda name: Compute(NoopDriver(cloud=cloud), settings=STACK), default='noop'
     )
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        conductor = Conductor(
-            Parts(
-                store=store, backends=backends, drivers=OneDriver(Plain()), clock=SYSTEM_CLOCK,
-                run=pool.submit, settings=SETTINGS, **more,
-            )
-        )  # fmt: skip
-        conductor.start()
-        try:
-            yield conductor
-        finally:
-            conductor.close()
-            backends.close()
+    threads = FairThreads(4, each=4, name='kiln-cluster-driver')
+    conductor = Conductor(
+        Parts(
+            store=store, backends=backends, drivers=OneDriver(Plain()), clock=SYSTEM_CLOCK,
+            run=threads.run, settings=SETTINGS, **more,
+        )
+    )  # fmt: skip
+    conductor.start()
+    try:
+        yield conductor
+    finally:
+        conductor.close()
+        backends.close()
+        threads.close()

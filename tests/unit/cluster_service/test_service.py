@@ -315,7 +315,7 @@ class Drivers(SiteCase):
             other.clusters.plan(Resize(cluster='web', group='front', count=3))
         ready = [one.kind.value for one in other.clusters.conditions(other.clusters.show('web'))]
         self.assertEqual(['ready'], ready)
-        with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
+        with self.assertLogs('kiln.engine', 'WARNING') as logs:
             self.conduct(other, Delete(cluster='web'))
         self.assertIn('without its driver', logs.output[0])
         self.assertEqual(0, self.cloud.count())

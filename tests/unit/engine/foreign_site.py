@@ -69,7 +69,7 @@ class Orchestra(ClusterDriver):
 class AtOnce(Hooks):
     """Hooks whose answers arrive before the next round."""
 
-    def begin(self, call, occasion, tell):
+    def begin(self, cluster_id, call, occasion, tell):
         tell(self.call(call, occasion))
 
 
@@ -111,7 +111,8 @@ class ForeignCase(unittest.TestCase):
         self.results, self.launched = [], []
         parts = Parts(
             store=self.store, backends=Backends(lambda name: None, default='none'), drivers=None,
-            clock=self.clock, run=self.launched.append, hooks=self.hooks,
+            clock=self.clock, hooks=self.hooks,
+            run=lambda _, function: self.launched.append(function),
         )  # fmt: skip
         self.work = DriverWorker(parts, HeldLease(parts, lease), self.driver, self.results.append)
 

@@ -7,7 +7,6 @@ import tempfile
 import types
 import unittest
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
@@ -28,6 +27,7 @@ from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
 from kiln.engine.conductor import Conductor
 from kiln.engine.context import Backends, EngineSettings, Parts
+from kiln.fairness.threads import FairThreads
 from kiln.hooks.registry import Hooks
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.watcher.interval import WatcherSettings
@@ -82,12 +82,13 @@ class Site(MovingTime, unittest.TestCase):
         self.store = self.open_site_store(f'sqlite:///{folder}/kiln.db')
         self.addCleanup(self.store.close)
         self.cloud = NoopCloud(clock=self.clock, **self.latencies)
-        pool = self.enterContext(ThreadPoolExecutor(4))
+        threads = FairThreads(4, each=4, name='kiln-cluster-driver')
+        self.addCleanup(threads.close)
         backends = Backends(self.open_backend, default='noop', clock=self.clock)
         self.addCleanup(backends.close)
         self.parts = Parts(
             store=self.store, backends=backends, drivers=OneDriver(self.driver),
-            clock=self.clock, run=pool.submit, settings=self.settings,
+            clock=self.clock, run=threads.run, settings=self.settings,
             hooks=Hooks(clock=self.clock),
         )  # fmt: skip
         self.conductor = Conductor(self.parts)

@@ -225,11 +225,11 @@ class TroubleWithTheStore(Site):
         return Forgetful(super().open_site_store(url), before=(2, 4, 7), after=(3, 9))
 
     def test_a_round_that_cannot_be_written_starts_again_from_the_store(self):
-        with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:
+        with self.assertLogs('kiln.engine', 'ERROR') as logs:
             cluster = self.created(group(5))
             self.assert_whole(cluster, 5)
         self.assertIn('starting again from the store', logs.output[0])
-        with self.assertNoLogs('kiln.engine.conductor', 'CRITICAL'):
+        with self.assertNoLogs('kiln.engine', 'CRITICAL'):
             self.ended(self.submit(cluster, OperationKind.DELETE))
         self.assertEqual({}, self.machines())
 
@@ -259,7 +259,7 @@ class TroubleAtTheBeginning(Site):
 
     def test_a_cluster_that_cannot_be_read_is_started_by_the_next_poll(self):
         began = self.clock.monotonic()
-        with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
+        with self.assertLogs('kiln.engine', 'WARNING') as logs:
             cluster = self.created(group(2))
         self.assertLess(self.clock.monotonic() - began, SHUN_S / 2)
         self.assertIn('Cannot start work on cluster', logs.output[0])

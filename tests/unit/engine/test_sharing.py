@@ -1,6 +1,7 @@
 """Several conductors, with sources that are right, wrong or silent."""
 
 import dataclasses
+import threading
 
 from kiln.clusters.exceptions import ClusterDriverUnknown, LeaseLost
 from kiln.clusters.models import NodeState, OperationKind, OperationState, Step
@@ -20,6 +21,7 @@ class Told(WorkSource):
     def __init__(self):
         self.named = []
         self.finished = []
+        self.polls = 0
 
     def start(self, wake):
         self.wake = wake
@@ -29,6 +31,7 @@ class Told(WorkSource):
         self.wake()
 
     def take(self, besides=()):
+        self.polls += 1
         return tuple(one for one in self.named if one not in besides)
 
     def done(self, cluster_id):
@@ -76,6 +79,31 @@ class Sources(Site):
         self.store.clusters.resume(cluster.id)
         self.source.offer(cluster.id)
         self.succeeded(operation)
+
+    def test_a_cluster_is_kept_for_work_that_is_submitted_while_its_last_round_ends(self):
+        last, gate = threading.Event(), threading.Event()
+        self.addCleanup(gate.set)
+        read = self.store.operations.open
+
+        def read_slowly(scope):
+            found = read(scope)
+            if not found:
+                last.set()
+                gate.wait(60)
+            return found
+
+        self.store.operations.open = read_slowly
+        cluster, _ = self.create(group(1))
+        self.source.offer(cluster.id)
+        self.assertTrue(last.wait(60))
+        polls = self.source.polls
+        later = self.change(cluster, group(2))
+        self.until(lambda: self.source.polls > polls)
+        gate.set()
+        self.succeeded(later)
+        self.until(lambda: self.source.finished)
+        self.assertEqual([cluster.id], self.source.finished)
+        self.assertEqual(1, self.store.leases.get(cluster.id).epoch)
 
     def test_only_one_of_two_conductors_sent_to_a_cluster_works_on_it(self):
         other = Told()
@@ -132,7 +160,7 @@ class Leaving(Site):
         cluster = self.created(group(1))
         operation = self.leave_unsettled(cluster)
         self.until(lambda: self.store.leases.get(cluster.id).expires_at > self.clock.time())
-        with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
+        with self.assertLogs('kiln.engine', 'WARNING') as logs:
             take_over(self.store, cluster.id, 'another', 60)
             self.until(lambda: logs.output)
         self.assertIs(OperationState.QUEUED, self.store.operations.get(operation.id).state)
@@ -239,7 +267,7 @@ class Shunned(Site):
             self.create(group(1), name=f'web-{number}')
         here = dataclasses.replace(PIN, name='here')
         last, operation = self.create(group(1), pin=here)
-        with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:
+        with self.assertLogs('kiln.engine', 'ERROR') as logs:
             self.conductor = Conductor(self.parts)
             self.addCleanup(self.conductor.close)
             self.conductor.start()
@@ -250,7 +278,7 @@ class Shunned(Site):
     def test_a_cluster_that_cannot_start_here_does_not_affect_others(self):
         self.conductor.close()
         whole, self.parts = self.parts, dataclasses.replace(self.parts, drivers=Missing(None))
-        with self.assertLogs('kiln.engine.conductor', 'ERROR') as logs:
+        with self.assertLogs('kiln.engine', 'ERROR') as logs:
             self.conductor = Conductor(self.parts)
             self.addCleanup(self.conductor.close)
             self.conductor.start()

@@ -118,7 +118,7 @@ class LeftBehind(Site):
         self.fault('build:hang:seconds=0.3')
         cluster, operation = self.create(group(2))
         self.until(lambda: self.states(cluster)[NodeState.BUILDING] == 2)
-        with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
+        with self.assertLogs('kiln.engine', 'WARNING') as logs:
             take_over(self.store, cluster.id, 'another', 60)
             before = self.nodes(cluster)
             self.until(lambda: len(self.machines()) == 2 and logs.output)
@@ -145,7 +145,7 @@ class Renewal(Site):
         self.fault('build:quota')
         cluster, _ = self.create(group(1))
         self.until(lambda: NodeState.PLANNED in self.states(cluster))
-        with self.assertLogs('kiln.engine.conductor', 'WARNING') as logs:
+        with self.assertLogs('kiln.engine', 'WARNING') as logs:
             take_over(self.store, cluster.id, 'another', 60)
             self.until(lambda: logs.output)
 

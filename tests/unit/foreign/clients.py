@@ -1,5 +1,6 @@
 """Every client of kiln, as a function that makes it ask a server on the loopback."""
 
+import contextlib
 import ssl
 import tempfile
 import time
@@ -16,6 +17,10 @@ from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api import client as docker_client
 from kiln.compute_drivers.nova.api import session as nova_session
 from kiln.compute_drivers.nova.api.client import Services
+from kiln.compute_drivers.nova.notifications.bus import Bus
+from kiln.engine.work_sources.boards import BoardAway
+from kiln.engine.work_sources.opening import board_conf, parse
+from kiln.engine.work_sources.taskflow_board import TaskflowBoard
 from kiln.hooks.callers.watchdog import Watchdog
 from kiln.hooks.callers.webhooks import call_webhook
 from kiln.hooks.hook import Webhook
@@ -143,11 +148,50 @@ def redis_circuit(port, limit_s):
         storage.close()
 
 
+def _board(where, port, limit_s):
+    address = parse(f'{where}://127.0.0.1:{port}/kiln')
+    conf = board_conf(address, claim_s=1.0, answer_s=limit_s)
+    board = TaskflowBoard(conf, name=where, owner='me', claim_s=1.0, answer_s=limit_s)
+    try:
+        board.connect(lambda: None)
+        return board.posted()
+    finally:
+        with contextlib.suppress(BoardAway):
+            board.close()
+
+
+def board_redis(port, limit_s):
+    return _board('redis', port, limit_s)
+
+
+def board_etcd(port, limit_s):
+    return _board('etcd', port, limit_s)
+
+
+def board_zookeeper(port, limit_s):
+    return _board('zookeeper', port, limit_s)
+
+
+def notifications(port, limit_s):
+    bus = Bus(
+        f'rabbit://me:x@127.0.0.1:{port}/', exchange='nova', topic='versioned_notifications',
+        on_server=lambda server: None, on_up=lambda: None, on_down=lambda: None,
+    )  # fmt: skip
+    bus.start()
+    try:
+        # The text is that of its log. It reads on its own thread, which holds up nobody.
+        assert not bus.is_up(limit_s)
+        return 'it does not listen'
+    finally:
+        bus.close()
+
+
 CLIENTS = {
     one.__name__: one
     for one in (
         node_engine, ready_http, ready_tcp, probe_http, probe_tcp, webhook, appliance_probe,
-        docker_engine, docker_ssh, nova, keystone, redis_circuit,
+        docker_engine, docker_ssh, nova, keystone, redis_circuit, board_redis, board_etcd,
+        board_zookeeper, notifications,
     )
 }  # fmt: skip
 
@@ -157,12 +201,16 @@ COVERED = {
     'kiln.cluster_drivers.swarm_debian_v1.line': 'node_engine',
     'kiln.cluster_drivers.swarm_debian_v1.view': 'node_engine',
     'kiln.compute_drivers.appliance.work.probes': 'appliance_probe',
-    'kiln.compute_drivers.authoring.http_adapter': 'docker_engine',
+    'kiln.foreign.http_adapter': 'docker_engine',
     'kiln.compute_drivers.docker.api.client': 'docker_engine',
     'kiln.compute_drivers.docker.api.ssh': 'docker_ssh',
     'kiln.compute_drivers.nova.api.client': 'nova',
     'kiln.compute_drivers.nova.api.failures': 'keystone',
     'kiln.compute_drivers.nova.api.session': 'keystone',
+    'kiln.compute_drivers.nova.notifications.broker': 'notifications',
+    'kiln.compute_drivers.nova.notifications.bus': 'notifications',
+    'kiln.engine.work_sources.board_clients': 'board_zookeeper',
+    'kiln.engine.work_sources.taskflow_board': 'board_redis',
     'kiln.foreign.exchange': 'probe_tcp',
     'kiln.foreign.http': 'probe_http',
     'kiln.hooks.callers.webhooks': 'webhook',
@@ -174,8 +222,6 @@ NO_CLIENT = {
     'kiln.adapters.octavia.settings': 'it loads options of keystoneauth',
     'kiln.compute_drivers.authoring.connection_failures': 'it reads exceptions',
     'kiln.compute_drivers.nova.conf': 'it lists options of keystoneauth',
-    'kiln.compute_drivers.nova.notifications.bus': "kombu reads from the site's own broker",
     'kiln.engine.conductor': 'it reads the name of this host',
-    'kiln.engine.work_sources.opening': "taskflow reads from the site's own job board",
-    'kiln.engine.work_sources.taskflow_board': "taskflow reads from the site's own job board",
+    'kiln.engine.work_sources.opening': 'it reads the name of this host',
 }

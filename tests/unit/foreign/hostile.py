@@ -129,6 +129,18 @@ def flood_of_a_reply(server, stream):
     _flood(server, stream, b'x' * 1_000_000)
 
 
+def flood_of_a_frame(server, stream):
+    """Send a frame of AMQP of two thousand million bytes."""
+    stream.sendall(b'\x01\0\0\x7f\xff\xff\xff')
+    _flood(server, stream, b'x' * 1_000_000)
+
+
+def flood_of_a_record(server, stream):
+    """Send a record of ZooKeeper of two thousand million bytes."""
+    stream.sendall(b'\x7f\xff\xff\xff')
+    _flood(server, stream, b'\0' * 1_000_000)
+
+
 def deep_reply(server, stream):
     stream.sendall(b'*1\r\n' * 10_000)
 
@@ -145,13 +157,16 @@ BEHAVIOURS = ENDLESS | {
     one.__name__: one
     for one in (
         bomb, deep, deep_refusal, escapes, raw_escapes, long_refusal, redirects, too_short,
-        negative_length, no_length, wrong_chunks, no_http, flood_of_a_reply, deep_reply,
+        negative_length, no_length, wrong_chunks, no_http, flood_of_a_reply, flood_of_a_frame,
+        flood_of_a_record, deep_reply,
     )
 }  # fmt: skip
 
 
 class HostileServer(contextlib.AbstractContextManager):
     """Answers each connection in one way, until it is closed."""
+
+    longest_s = LONGEST_S
 
     def __init__(self, behave, tls=None):
         self.behave, self.tls = behave, tls
@@ -162,7 +177,7 @@ class HostileServer(contextlib.AbstractContextManager):
 
     def __enter__(self):
         # A client without a deadline of its own must fail its test, not stop it.
-        self._timer = threading.Timer(LONGEST_S, self.over.set)
+        self._timer = threading.Timer(self.longest_s, self.over.set)
         self._timer.start()
         self._threads[0].start()
         return self

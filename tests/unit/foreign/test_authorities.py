@@ -22,6 +22,7 @@ from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api import client as docker_client
 from kiln.compute_drivers.nova.api import session as nova_session
 from kiln.compute_drivers.nova.notifications.bus import Bus
+from kiln.engine.work_sources.board_clients import make_board
 from kiln.engine.work_sources.opening import TlsFiles, open_board, parse
 from kiln.hooks.callers.watchdog import Watchdog
 from kiln.hooks.callers.webhooks import call_webhook
@@ -49,7 +50,7 @@ def etcd(server, ca):
 
 def zookeeper(server, ca):
     # Not connect(), which tries again for ten seconds.
-    client = board('zookeepers', server, ca)._made()._client
+    client = make_board(board('zookeepers', server, ca)._conf)._client
     client.start_async()
     server.judged.wait(LIMIT_S)
     client.stop()
@@ -57,7 +58,7 @@ def zookeeper(server, ca):
 
 
 def redis(server, ca):
-    connect(board('rediss', server, ca)._made()._client)
+    connect(make_board(board('rediss', server, ca)._conf)._client)
 
 
 def circuit(server, ca):

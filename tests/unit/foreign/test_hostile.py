@@ -18,8 +18,9 @@ LIMIT_S = 0.4
 #: More than what a client reads of an answer, with the buffers of sockets.
 MOST_SENT = 100_000_000
 LIBRARIES = {
-    'aiohttp', 'docker', 'http.client', 'httpx', 'kazoo', 'keystoneauth1', 'kombu', 'novaclient',
-    'openstack', 'redis', 'requests', 'socket', 'ssl', 'taskflow', 'urllib.request', 'urllib3',
+    'aiohttp', 'amqp', 'docker', 'http.client', 'httpx', 'kazoo', 'keystoneauth1', 'kombu',
+    'novaclient', 'openstack', 'redis', 'requests', 'socket', 'ssl', 'taskflow',
+    'urllib.request', 'urllib3',
 }  # fmt: skip
 #: Each connection through ssh is a program, so it meets only these; the rest of the client is
 #: that of other connections.

@@ -83,7 +83,7 @@ class Calling(unittest.TestCase):
     def test_another_thread_makes_the_call_and_passes_the_answer(self):
         told = []
         call = Call(plugin(lambda _: Answer.ok(threading.current_thread().name)), 'key', 1, None)
-        self.hooks.begin(call, occasion().document(), told.append)
+        self.hooks.begin('c-web', call, occasion().document(), told.append)
         wait_until(lambda: told)
         self.assertNotEqual(threading.current_thread().name, told[0].message)
         self.hooks.close()

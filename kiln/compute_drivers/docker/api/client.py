@@ -22,11 +22,11 @@ from docker.transport import unixconn
 
 from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.authoring.error_context import Asked
-from kiln.compute_drivers.authoring.http_adapter import MOST_BYTES, BoundedAdapter, timed
 from kiln.compute_drivers.docker.api import errors, ssh
 from kiln.compute_drivers.docker.api.errors import Reply
 from kiln.exceptions import ConfigurationError, Outcome, ServiceTimeout, ServiceUnavailable
 from kiln.foreign.exchange import exchange
+from kiln.foreign.http_adapter import MOST_BYTES, BoundedAdapter, timed
 
 LOG = logging.getLogger(__name__)
 

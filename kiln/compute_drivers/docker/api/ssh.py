@@ -25,8 +25,8 @@ from typing import IO, Any, cast
 import urllib3.connection
 import urllib3.connectionpool
 
-from kiln.compute_drivers.authoring.http_adapter import BoundedAdapter
 from kiln.foreign.exchange import TimedSocket
+from kiln.foreign.http_adapter import BoundedAdapter
 from kiln.foreign.text import plain
 
 #: Seconds that the ssh program has to end by itself once its connection is closed.

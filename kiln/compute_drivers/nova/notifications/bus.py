@@ -14,8 +14,10 @@ from typing import Any
 
 import kombu
 
+from kiln.compute_drivers.nova.notifications.broker import connect
 from kiln.exceptions import ConfigurationError
 from kiln.foreign.answers import parse_json
+from kiln.foreign.text import visible
 
 LOG = logging.getLogger(__name__)
 
@@ -109,14 +111,15 @@ class Bus:
             # The client library does not wrap the exceptions of the network and of TLS.
             except Exception as exc:
                 if not self._failures:
-                    LOG.warning('No notifications from %s, so Nova is polled: %s', _host(url), exc)
+                    LOG.warning('No notifications from %s, so Nova is polled: %s', _host(url),
+                                visible(str(exc)))  # fmt: skip
                 self._failures += 1
                 self._tried.set()
             if self._closed.wait(min(self._failures * self._again_s, _LONGEST_AGAIN_S)):
                 return
 
     def _listen(self, url: str) -> None:
-        with kombu.Connection(
+        with connect(
             url, ssl=self._tls, connect_timeout=_CONNECT_S, heartbeat=_HEARTBEAT_S
         ) as connection:
             # Without the pauses of the client library: the next broker might answer.

@@ -90,8 +90,8 @@ class UserSite:
         self._results: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._parts = Parts(
             store=self.store, backends=backends, drivers=self.drivers, clock=self.clock,
-            run=self._calls.append, settings=SETTINGS, secrets=self.secrets, site='kit',
-            hooks=_AtOnce(clock=self.clock),
+            run=lambda _, function: self._calls.append(function), settings=SETTINGS,
+            secrets=self.secrets, site='kit', hooks=_AtOnce(clock=self.clock),
         )  # fmt: skip
 
     def _open_backend(self, name: str) -> Compute:
@@ -206,7 +206,11 @@ class _AtOnce(Hooks):
     """Hooks that are called in the same thread."""
 
     def begin(
-        self, call: Call, occasion: Mapping[str, Any], tell: Callable[[Answer], None]
+        self,
+        cluster_id: str,
+        call: Call,
+        occasion: Mapping[str, Any],
+        tell: Callable[[Answer], None],
     ) -> None:
         tell(self.call(call, occasion))
 

@@ -129,12 +129,12 @@ class EngineSite:
     def _waited(self) -> bool:
         return bool(self.calls) and self.calls[-1].defect is not None
 
-    def parts(self, run: Callable[[Callable[[], None]], Any]) -> Parts:
-        """Return what the engine works with; ``run`` takes the calls of the driver."""
+    def parts(self, take: Callable[[Callable[[], None]], object]) -> Parts:
+        """Return what the engine works with; ``take`` receives the calls of the driver."""
         return Parts(
             store=self.store, backends=_NO_BACKENDS, drivers=self.drivers, clock=self.clock,
             site='kit', settings=EngineSettings(), secrets=self.secrets, credentials=CREDENTIALS,
-            hooks=_AtOnce(clock=self.clock), run=run,
+            hooks=_AtOnce(clock=self.clock), run=lambda _, function: take(function),
         )  # fmt: skip
 
 
@@ -177,7 +177,11 @@ class _AtOnce(Hooks):
     """Calls the hooks of a driver within the round that needs them."""
 
     def begin(
-        self, call: HookCall, occasion: Mapping[str, Any], tell: Callable[[Answer], None]
+        self,
+        cluster_id: str,
+        call: HookCall,
+        occasion: Mapping[str, Any],
+        tell: Callable[[Answer], None],
     ) -> None:
         tell(self.call(call, occasion))
 

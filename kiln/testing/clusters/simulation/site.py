@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import functools
@@ -24,6 +23,7 @@ from kiln.compute_drivers.noop.faults import Fault
 from kiln.db.store import Store, open_store
 from kiln.engine.conductor import Conductor
 from kiln.engine.context import Backends, EngineSettings, Parts
+from kiln.fairness.threads import FairThreads
 from kiln.models import Amphora
 from kiln.testing.clusters.samples import Secret
 from kiln.testing.clusters.subjects import find_driver
@@ -93,18 +93,19 @@ class Site:
     def conducting(self, store: Any, faults: Sequence[str] = ()) -> Iterator[Conductor]:
         """Run a conductor in this process on the clusters of the store."""
         backends = Backends(lambda name: self.open_backend(faults), default=self.backend)
-        with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
-            parts = Parts(
-                store=store, backends=backends, drivers=_One(self.driver), clock=SYSTEM_CLOCK,
-                run=pool.submit, settings=self.settings, secrets=Secret(), site='kit',
-            )  # fmt: skip
-            conductor = Conductor(parts)
-            conductor.start()
-            try:
-                yield conductor
-            finally:
-                conductor.close()
-                backends.close()
+        threads = FairThreads(_WORKERS, each=_WORKERS, name='kiln-cluster-driver')
+        parts = Parts(
+            store=store, backends=backends, drivers=_One(self.driver), clock=SYSTEM_CLOCK,
+            run=threads.run, settings=self.settings, secrets=Secret(), site='kit',
+        )  # fmt: skip
+        conductor = Conductor(parts)
+        conductor.start()
+        try:
+            yield conductor
+        finally:
+            conductor.close()
+            backends.close()
+            threads.close()
 
 
 class _One:

@@ -21,6 +21,7 @@ from kiln.exceptions import (
     ServiceUnavailable,
     UnsupportedOperation,
 )
+from kiln.fairness.turns import on_behalf_of
 from kiln.telemetry.events import Listener
 from kiln.wrappers.executor.attempts import Backoff, CallPlan
 from kiln.wrappers.executor.build_attempts import BuildPlan
@@ -80,6 +81,25 @@ class Admitting(StageCase):
         self.assertFalse(stage.executor.submit(Call.GET, 'd').done())
         gate.set()
         self.assertIsInstance(running.exception(120), AmphoraComputeError)
+        stage.until(stage.idle)
+
+    def test_a_full_queue_rejects_those_who_filled_it(self):
+        settings = ExecutorSettings(max_workers=3, max_queue=4)
+        stage = self.stage(threads=True, settings=settings)
+        gate, inside = self.hung(stage)
+        with on_behalf_of('huge'):
+            running = stage.executor.submit(Call.GET, 'a')
+            self.arrive(inside)
+            waiting = [stage.executor.submit(Call.GET, name) for name in 'bcde']
+            with self.assertRaises(OperationRejected):
+                stage.executor.submit(Call.GET, 'f')
+        with on_behalf_of('small'):
+            waiting += [stage.executor.submit(Call.GET, name) for name in 'gh']
+            with self.assertRaises(OperationRejected):
+                stage.executor.submit(Call.GET, 'i')
+        gate.set()
+        for operation in (running, *waiting):
+            operation.exception(120)
         stage.until(stage.idle)
 
     def test_an_operation_that_waits_for_a_retry_counts_in_the_queue(self):

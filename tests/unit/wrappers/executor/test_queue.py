@@ -56,6 +56,38 @@ class Order(unittest.TestCase):
         self.assertEqual(taken(queue, 5.0), ['read'])
 
 
+class Parties(unittest.TestCase):
+    def test_parties_take_turns_however_many_items_one_of_them_has(self):
+        queue = queue_of(threads=20)
+        for number in range(6):
+            queue.put(BUILD, Priority.NORMAL, f'a{number}', party='a')
+        queue.put(BUILD, Priority.NORMAL, 'b0', party='b')
+        queue.put(BUILD, Priority.NORMAL, 'b1', party='b')
+        found = taken(queue)
+        self.assertEqual(found[:4], ['a0', 'b0', 'a1', 'b1'])
+        self.assertEqual([one for one in found if one[0] == 'a'], [f'a{i}' for i in range(6)])
+
+    def test_a_priority_comes_before_turns(self):
+        queue = queue_of(threads=9)
+        queue.put(READ, Priority.NORMAL, 'b', party='b')
+        queue.put(READ, Priority.HIGH, 'a1', party='a')
+        queue.put(READ, Priority.HIGH, 'a2', party='a')
+        self.assertEqual(taken(queue), ['a1', 'a2', 'b'])
+
+    def test_a_party_that_comes_late_does_not_wait_for_the_queue_of_another(self):
+        queue = queue_of(threads=1)
+        for number in range(1000):
+            queue.put(CHANGE, Priority.NORMAL, number, party='huge')
+        for _ in range(10):
+            queue.take(0.0)
+            queue.give_back(CHANGE)
+        queue.put(CHANGE, Priority.NORMAL, 'small', party='small')
+        first = [queue.take(0.0)[1]]
+        queue.give_back(CHANGE)
+        first.append(queue.take(0.0)[1])
+        self.assertIn('small', first)
+
+
 class Shares(unittest.TestCase):
     def test_no_kind_takes_more_than_its_share(self):
         queue = queue_of(threads=16, build=3)
