@@ -210,6 +210,7 @@ HOMES = {
         'kiln.cluster_drivers.discovery.manifest',
         'kiln.cluster_drivers.templates.quoting',
         'kiln.cluster_drivers.templates.literal_places',
+        'kiln.testing.clusters.languages',
     ),
 }
 
