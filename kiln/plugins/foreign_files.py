@@ -11,6 +11,8 @@ from pathlib import Path, PurePath
 
 from kiln.plugins.service_credentials import is_credential
 
+#: The owner of kiln's own code can change all that kiln does.
+_OWNER_OF_KILN = Path(__file__).stat().st_uid
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -49,9 +51,10 @@ def unsafe_because(path: Path, *, private: bool = False) -> str:
     """Return why users other than root and this one could change a file; empty if none could.
 
     As sshd does, the whole path counts: the file and each folder above it, behind all links,
-    belong to root or to the user of this process, and nobody else can write them. The group of
-    the owner alone, which many systems give to each user, is nobody else. A folder such as
-    ``/tmp``, in which each user can only replace the user's own files, counts as safe.
+    belong to root, to the user of this process or to the owner of kiln's own code, and nobody
+    else can write them. The group of the owner alone, which many systems give to each user, is
+    nobody else. A folder such as ``/tmp``, in which each user can only replace the user's own
+    files, counts as safe.
 
     :param private: True for a file that nobody else is allowed to read, either.
     :raises OSError: the file does not exist, or cannot be reached.
@@ -59,7 +62,7 @@ def unsafe_because(path: Path, *, private: bool = False) -> str:
     real = path.resolve(strict=True)
     for one in (real, *real.parents):
         found = one.stat()
-        if found.st_uid not in (0, os.geteuid()):
+        if found.st_uid not in (0, os.geteuid(), _OWNER_OF_KILN):
             return f'{one} belongs to another user; chown it'
         is_sticky = one != real and found.st_mode & stat.S_ISVTX
         if _others_write(found) and not is_sticky:

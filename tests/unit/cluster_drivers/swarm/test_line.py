@@ -20,6 +20,8 @@ from kiln.cluster_drivers.swarm_debian_v1.pki import Authority, identity
 
 from .case import a_node
 
+#: What the machine of a node calls its own.
+ADDRESS = '192.0.2.7'
 CERTIFY = Path('kiln/cluster_drivers/swarm_debian_v1/templates/certify.sh')
 KEY = b'k' * 32
 
@@ -33,7 +35,9 @@ def certified(folder, node, mine, *, by_address=False):
     papers = mine.for_node(node, by_address=by_address)
     (folder / 'ca.pem').write_bytes(mine.certificate)
     (folder / 'authority.pem').write_bytes(papers.certificate + papers.key)
-    script = CERTIFY.read_text().replace('/etc/kiln-swarm', str(folder))
+    # The machine of a test can be without any address.
+    hostname = f'hostname() {{ echo {ADDRESS}; }}\n'
+    script = hostname + CERTIFY.read_text().replace('/etc/kiln-swarm', str(folder))
     subprocess.run(['/bin/sh', '-c', script], check=True, capture_output=True)
 
 
@@ -153,7 +157,8 @@ class Lines(unittest.TestCase):
             leaf = x509.load_pem_x509_certificates((self.folder / 'cert.pem').read_bytes())[0]
             names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
             self.assertEqual([identity(self.node)], names.get_values_for_type(x509.DNSName))
-            self.assertEqual(by_address, bool(names.get_values_for_type(x509.IPAddress)))
+            addresses = map(str, names.get_values_for_type(x509.IPAddress))
+            self.assertEqual([ADDRESS] if by_address else [], list(addresses))
 
     def verified(self, papers, name, usage='serverAuth', root=None):
         """Return what openssl says of a certificate that a node signs for a name."""
