@@ -10,7 +10,10 @@ from kiln.hooks.hook import Account
 
 #: What root needs to run a program as another user, to end it and to clean up after it, with
 #: the number of each: a service can have been left without.
-NEEDED = {'CAP_CHOWN': 0, 'CAP_DAC_OVERRIDE': 1, 'CAP_KILL': 5, 'CAP_SETGID': 6, 'CAP_SETUID': 7}
+NEEDED = {
+    'CAP_CHOWN': 0, 'CAP_DAC_OVERRIDE': 1, 'CAP_FOWNER': 3, 'CAP_KILL': 5, 'CAP_SETGID': 6,
+    'CAP_SETUID': 7,
+}  # fmt: skip
 
 
 class AccountError(Exception):

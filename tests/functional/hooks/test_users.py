@@ -14,6 +14,8 @@ from tests.functional.hooks.programs import ProgramCase, write_program
 #: A user of every Debian, who is in no group but one.
 USER = 'daemon'
 PATIENCE_S = 300.0
+#: Root is not allowed to remove the link without a capability of its own.
+LEAVING = 'mkdir -m 0 closed; mkdir -m 1777 sticky; ln -s / sticky/link; pwd'
 DOCUMENT = {'point': 'pre_create', 'invocation': 'key'}
 
 
@@ -82,7 +84,7 @@ class Bounds(UserCase):
         self.assertEqual('it wrote more than 1 MiB and was killed', answer.message)
 
     def test_what_a_hook_of_another_user_leaves_is_removed(self):
-        folder = pathlib.Path(self.said('mkdir -m 0 closed; pwd'))
+        folder = pathlib.Path(self.said(LEAVING))
         self.assertTrue(folder.name.startswith('kiln-hook-'))
         self.assertFalse(folder.exists())
 

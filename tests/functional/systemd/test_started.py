@@ -62,7 +62,7 @@ TOKEN={{ node.join_token | shell }}
 """
 #: A hook that says its user, and if it can read what others must not.
 READER = """#!/bin/sh
-touch kept || exit 1
+touch kept && mkdir -m 1777 sticky && ln -s / sticky/link || exit 1
 read=$(cat /var/lib/kiln/*.db /run/credentials/*/* /etc/kiln/secrets/* 2>/dev/null | wc -c)
 [ "$read" -gt 0 ] && echo "it reads $read bytes" >/dev/stderr && exit
 printf '{"status": "Success", "message": "%s reads nothing"}' "$(id -un)" >/dev/stdout
@@ -201,3 +201,5 @@ class StartedTest(unittest.TestCase):
         self.kiln('up', '--no-wait', '/srv/blog.yaml')
         self.until('blog', 'ready')
         self.assertIn('answered ok: hooks reads nothing', self.log())
+        left = self.machine.run('sh', '-c', 'ls /tmp/systemd-private-*-kiln-conductor*/tmp').stdout
+        self.assertNotIn('kiln-hook-', left)
