@@ -59,11 +59,9 @@ constraints: $(RELEASING)/.installed
 	$(LOCK) setup.cfg $(EXTRAS:%=--extra=%) --output-file constraints.txt
 	echo setuptools | $(LOCK) - --output-file tools/building.txt
 
-# What a site has with kiln, as CycloneDX.
+# kiln and what a site has with it, as CycloneDX.
 sbom: $(RELEASING)/.installed
-	mkdir -p dist
-	$(RELEASING)/bin/cyclonedx-py requirements --output-reproducible \
-	    --output-file dist/kiln-compute.cdx.json constraints.txt
+	$(RELEASING)/bin/python -m tools.sbom dist/kiln-compute.cdx.json $(EXTRAS)
 
 # Known vulnerabilities of these packages; a package that cannot be looked up is a failure too.
 audit: $(RELEASING)/.installed

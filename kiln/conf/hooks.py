@@ -34,6 +34,11 @@ OPTS = [
         help='Largest file that an executable hook can write, in MiB, and the most that all files '
         'in its temporary directory can take together. Beyond that it is killed and has failed.',
     ),
+    cfg.StrOpt(
+        'user',
+        help='User that executable hooks run as, with all groups of that user. kiln must run as '
+        'root for it. Unset: they run as the user of kiln, and can read what kiln can read.',
+    ),
 ]
 
 _DIRECTORY = Path('/etc/kiln/hooks.d')

@@ -23,10 +23,21 @@ _SPACE = uuid.UUID('6f1d7a3e-2c58-5b0f-9e64-0a7c1d93b8e2')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Account:
+    """A user of the system, and that user's groups."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Executable:
     """A program: payload on stdin; exit status 0, 75 for later, any other is a failure."""
 
     argv: tuple[str, ...]
+    #: The user that the program runs as; None is the user of kiln.
+    account: Account | None = None
 
     def __str__(self) -> str:
         return ' '.join(self.argv)

@@ -11,8 +11,9 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from kiln.clusters.exceptions import InvalidCluster, InvalidHooks, Problem
+from kiln.hooks.accounts import AccountError, account_of
 from kiln.hooks.fields import HOOK, Declared
-from kiln.hooks.hook import DRIVER, NAME, Executable, Hook
+from kiln.hooks.hook import DRIVER, NAME, Account, Executable, Hook
 from kiln.hooks.points import Point
 from kiln.plugins.foreign_files import unsafe_because
 from kiln.yaml_schema.mistake_list import Mistakes
@@ -28,12 +29,14 @@ def load_hooks(
     directory: Path | None = None,
     file: Path | None = None,
     entries: Iterable[EntryPoint] = (),
+    user: str | None = None,
 ) -> tuple[Hook, ...]:
     """Return all hooks of a site.
 
     :param directory: contains a directory for each point, with executables ``NN-name``.
     :param file: the path of a hooks.yaml.
     :param entries: entry points of installed packages.
+    :param user: the name of the user that programs run as; None is the user of kiln.
     :raises InvalidHooks: at least one hook is invalid; no hook is loaded.
     """
     problems: list[Problem] = []
@@ -49,10 +52,27 @@ def load_hooks(
             both = f'{first.origin} and {hook.origin}'
             message = f'hook {hook} is declared twice: {both}; rename one of them'
             problems.append(Problem(message=message))
+    account = _account(user, problems) if user else None
     if problems:
         raise InvalidHooks(problems)
+    if account:
+        found = [_run_as(account, hook) for hook in found]
     places = {point: place for place, point in enumerate(Point)}
-    return tuple(sorted(seen.values(), key=lambda one: (places[one.point], one.order, one.name)))
+    return tuple(sorted(found, key=lambda one: (places[one.point], one.order, one.name)))
+
+
+def _account(user: str, problems: list[Problem]) -> Account | None:
+    try:
+        return account_of(user)
+    except AccountError as exc:
+        problems.append(Problem(message=f'[hooks] user: {exc}'))
+        return None
+
+
+def _run_as(account: Account, hook: Hook) -> Hook:
+    if not isinstance(hook.target, Executable):
+        return hook
+    return dataclasses.replace(hook, target=dataclasses.replace(hook.target, account=account))
 
 
 # ---- a directory -------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 ``python -m tools.freshroot run -- make demo`` runs one; see doc/source/contributor/freshroot.rst.
 
-``roots.py`` makes and caches the roots, ``cases.py`` has the cases, ``session.py`` is
-one run, and ``namespaces.py`` ensures that nothing of a run outlives the tool.
+``roots.py`` makes and caches the roots, ``mounts.py`` makes one usable, ``cases.py`` has the
+cases, ``session.py`` is one run, and ``namespaces.py`` ensures that nothing of a run outlives
+the tool.
 """

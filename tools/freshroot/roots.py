@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tools.command import alone
 
@@ -35,9 +35,11 @@ def digest(suite: str, packages: Iterable[str] = PACKAGES) -> str:
 
 
 @contextlib.contextmanager
-def cached(place: Place, suite: str, say: Callable[[str], None]) -> Iterator[pathlib.Path]:
-    """Hold the read-only root of a suite; make it if it does not exist."""
-    folder = place.roots / f'{suite}-{digest(suite)}'
+def cached(
+    place: Place, suite: str, say: Callable[[str], None], packages: Sequence[str] = PACKAGES
+) -> Iterator[pathlib.Path]:
+    """Hold the read-only root of a suite with packages; make it if it does not exist."""
+    folder = place.roots / f'{suite}-{digest(suite, packages)}'
     root = folder / 'root'
     if root.exists():
         say(f'{SUITES[suite]}: its root is in the cache')
@@ -46,7 +48,7 @@ def cached(place: Place, suite: str, say: Callable[[str], None]) -> Iterator[pat
             # Another process may have made it during the wait for the lock.
             if not root.exists():
                 say(f'{SUITES[suite]}: making its root with mmdebstrap')
-                make(suite, root)
+                make(suite, root, packages)
                 say(f'{SUITES[suite]}: made')
     with (folder / 'lock').open('w') as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
@@ -68,25 +70,25 @@ def clean(place: Place) -> None:
                 shutil.rmtree(folder)
 
 
-def make(suite: str, root: pathlib.Path) -> None:
+def make(suite: str, root: pathlib.Path, packages: Sequence[str] = PACKAGES) -> None:
     """Make a root; it appears under its name only when it is complete."""
     if shutil.which('mmdebstrap') is None:
         raise FreshrootError('mmdebstrap is missing: apt-get install mmdebstrap')
     part = root.with_name('part')
     # An incomplete root of a killed process; its mounts went with the process.
     shutil.rmtree(part, ignore_errors=True)
-    if run_apart(lambda: _mmdebstrap(suite, part)):
+    if run_apart(lambda: _mmdebstrap(suite, part, packages)):
         raise FreshrootError(f'mmdebstrap cannot make {suite}')
     part.rename(root)
 
 
-def _mmdebstrap(suite: str, root: pathlib.Path) -> int:
+def _mmdebstrap(suite: str, root: pathlib.Path, packages: Sequence[str]) -> int:
     lines = translated(host_sources(), host_suite(), suite)
     command = [
         'mmdebstrap',
         '--mode=root',
         '--variant=minbase',
-        f'--include={",".join(PACKAGES)}',
+        f'--include={",".join(packages)}',
         f'--customize-hook={_USERADD}',
         *(f'--aptopt={option}' for option in apt_options()),
         suite,

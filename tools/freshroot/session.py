@@ -7,11 +7,10 @@ import pathlib
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from . import carried, checkout, kernel, roots
+from . import carried, checkout, kernel, mounts, roots
 from .cases import Case
 from .namespaces import run_apart, wait_for
 from .place import Place
@@ -21,8 +20,6 @@ SETUP = 'make .venv/.installed'
 NOT_FOUND = 127
 _PATHS = {'root': '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'}
 _PATH = '/usr/local/bin:/usr/bin:/bin'
-_DEVICES = ('null', 'zero', 'full', 'random', 'urandom', 'tty')
-_LINKS = {'fd': '/proc/self/fd', 'stdin': 'fd/0', 'stdout': 'fd/1', 'stderr': 'fd/2'}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,11 +69,15 @@ class _Inside:
 
     def run(self) -> int:
         """Set the machine up, run the command, copy the requested files out."""
-        self._mount_root()
-        self._mount_system()
-        carried.carry(os.environ, self._root, self._case.home)
-        checkout.lay(self._order.repository, self._case, self._root)
-        self._say(f'{self._order.suite}: {self._case.about}, in {self._case.folder}')
+        suite, case = self._order.suite, self._case
+        mounts.mount_root(self._cached, self._scratch, lambda text: self._say(f'{suite}: {text}'))
+        mounts.mount_system(self._root, shm=case.shm)
+        if case.tmp:
+            options = f'mode=1777,{case.tmp}'
+            kernel.mount('tmpfs', self._root / 'tmp', 'tmpfs', options=options)
+        carried.carry(os.environ, self._root, case.home)
+        checkout.lay(self._order.repository, case, self._root)
+        self._say(f'{suite}: {case.about}, in {case.folder}')
         result = 0
         if self._order.setup_command:
             result = self._step(['sh', '-c', self._order.setup_command], offline=False)
@@ -84,46 +85,6 @@ class _Inside:
             result = self._step(self._order.command, offline=self._case.offline)
         self._bring_out()
         return result
-
-    # ---- the machine -----------------------------------------------------
-
-    def _mount_root(self) -> None:
-        """Mount an overlay on the cached root; copy the root if that fails."""
-        upper, work = self._scratch / 'upper', self._scratch / 'work'
-        for folder in (upper, work, self._root):
-            folder.mkdir()
-            folder.chmod(0o755)
-        # Not "volatile": what a test writes must cost what it costs on a user's machine.
-        layers = f'lowerdir={self._cached},upperdir={upper},workdir={work}'
-        try:
-            kernel.mount('overlay', self._root, 'overlay', options=layers)
-        except OSError:
-            # A folder on an overlay, as in a container, cannot be an upper layer.
-            self._say(f'{self._order.suite}: copying the root, because overlays do not work here')
-            subprocess.run(
-                ['cp', '-a', '--reflink=auto', f'{self._cached}/.', self._root], check=True
-            )
-
-    def _mount_system(self) -> None:
-        root, case = self._root, self._case
-        kernel.mount('proc', root / 'proc', 'proc')
-        kernel.mount('sysfs', root / 'sys', 'sysfs', kernel.MS_RDONLY)
-        dev = root / 'dev'
-        kernel.mount('tmpfs', dev, 'tmpfs', options='mode=755')
-        for name in _DEVICES:
-            (dev / name).touch()
-            kernel.mount(f'/dev/{name}', dev / name, flags=kernel.MS_BIND)
-        for name, target in _LINKS.items():
-            (dev / name).symlink_to(target)
-        (dev / 'pts').mkdir()
-        kernel.mount('devpts', dev / 'pts', 'devpts', options='newinstance,ptmxmode=666,mode=620')
-        (dev / 'ptmx').symlink_to('pts/ptmx')
-        (dev / 'shm').mkdir()
-        kernel.mount(
-            'tmpfs', dev / 'shm', 'tmpfs', options=','.join(filter(None, ['mode=1777', case.shm]))
-        )
-        if case.tmp:
-            kernel.mount('tmpfs', root / 'tmp', 'tmpfs', options=f'mode=1777,{case.tmp}')
 
     # ---- commands --------------------------------------------------------
 

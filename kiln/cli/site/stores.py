@@ -62,6 +62,7 @@ def configured_hooks(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Hooks:
             directory=directory_of(options.directory),
             file=file_of(options.file),
             entries=entry_points(group='kiln.hooks'),
+            user=options.user,
         )
     return Hooks(
         found, max_calls=options.max_calls, max_disk_mib=options.max_disk_mib, clock=clock

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from kiln.hooks.hook import Executable
+from kiln.hooks.hook import Account, Executable
 from kiln.hooks.replies import MAX_ANSWER, Answer, NoAnswer, Reply, last_lines, parse
 
 #: EX_TEMPFAIL in sysexits.h: try again later.
@@ -47,7 +47,8 @@ def call_executable(
     """Run a program; return when it has exited, or was killed at the timeout.
 
     The program reads the payload from stdin. It inherits neither the environment nor
-    the open files nor the working directory of kiln. Its temporary working directory is
+    the open files nor the working directory of kiln, and runs as the user that the executable
+    names. Its temporary working directory belongs to that user, and is
     removed afterwards. No file that it writes is larger than the limit, and it is killed if
     all files in that directory together are.
     """
@@ -58,11 +59,14 @@ def call_executable(
         given.write(json.dumps(document).encode())
         given.seek(0)
         try:
+            switch = _switch(
+                executable.account, folder, *(one.fileno() for one in (given, out, err))
+            )
             _check(executable.argv[0])
             process = subprocess.Popen(  # noqa: S603 the operator configures the program
                 (*_LIMITED, _blocks(max_disk_mib), *executable.argv),
                 stdin=given, stdout=out, stderr=err, cwd=folder,
-                env=_environment(folder, document), start_new_session=True,
+                env=_environment(folder, document), start_new_session=True, **switch,
             )  # fmt: skip
         except OSError as exc:
             return Answer.failed(f'it cannot be run: {exc.strerror}')
@@ -80,6 +84,19 @@ def call_executable(
         if status == -signal.SIGXFSZ:
             return too_much
         return _answer(status, _beginning(out), _end(err))
+
+
+def _switch(account: Account | None, *opened: str | int) -> dict[str, Any]:
+    """Give directory and files to the user of a program; return what makes it run as that user.
+
+    :raises OSError: kiln is not allowed to.
+    """
+    if account is None:
+        return {}
+    # A program that opens /dev/stderr opens the file once more.
+    for one in opened:
+        os.chown(one, account.uid, account.gid)
+    return {'user': account.uid, 'group': account.gid, 'extra_groups': account.groups}
 
 
 def _check(program: str) -> None:

@@ -1,1 +1,1 @@
-"""Suites on the unit of the conductor; they need systemd-analyze (apt-get install systemd)."""
+"""Suites on the unit of the conductor; they need root, systemd and mmdebstrap."""

@@ -5,7 +5,9 @@ import subprocess
 import tempfile
 import unittest
 
-UNIT = pathlib.Path(__file__).parents[3] / 'doc/examples/systemd/kiln-conductor.service'
+EXAMPLES = pathlib.Path(__file__).parents[3] / 'doc/examples/systemd'
+UNIT = EXAMPLES / 'kiln-conductor.service'
+OVERRIDE = EXAMPLES / 'hooks-user.conf'
 #: On systemd's scale from 0 (closed) to 10 (open).
 MOST_EXPOSED = 3.0
 
@@ -17,18 +19,23 @@ def analyze(*arguments):
 
 
 class UnitTest(unittest.TestCase):
-    def test_the_exposure_of_the_unit_is_below_three(self):
-        # The option counts in tenths.
-        done = analyze('security', '--offline=true', f'--threshold={MOST_EXPOSED * 10:.0f}', UNIT)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn('Overall exposure level for kiln-conductor.service', done.stdout)
-
-    def test_systemd_knows_all_settings_of_the_unit(self):
+    def unit(self, *files):
+        """Write the files as one unit, whose program need not be installed; return its path."""
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        lines = UNIT.read_text().splitlines()
-        # The program need not be installed where the test runs.
+        lines = '\n'.join(file.read_text() for file in files).splitlines()
         lines = ['ExecStart=/bin/true' if one.startswith('ExecStart=') else one for one in lines]
         unit = folder / UNIT.name
         unit.write_text('\n'.join(lines))
-        done = analyze('verify', '--man=no', unit)
+        return unit
+
+    def test_the_exposure_of_the_unit_is_below_three_even_with_the_override(self):
+        for files in ([UNIT], [UNIT, OVERRIDE]):
+            # The option counts in tenths.
+            most = f'--threshold={MOST_EXPOSED * 10:.0f}'
+            done = analyze('security', '--offline=true', most, self.unit(*files))
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn('Overall exposure level for kiln-conductor.service', done.stdout)
+
+    def test_systemd_knows_all_settings_of_the_unit_and_the_override(self):
+        done = analyze('verify', '--man=no', self.unit(UNIT, OVERRIDE))
         self.assertEqual((done.returncode, done.stderr), (0, ''))

@@ -29,6 +29,13 @@ def file(name, *counts):
     return f'cluster: {name}\ncoe: nodes\nimage: debian-13\nnodegroups:\n{groups}'
 
 
+class Usual(ConductedCase):
+    def test_a_cluster_of_400_000_nodes_is_refused(self):
+        """Finding M5: it was accepted, and kept the clusters of others waiting."""
+        with self.assertRaises(TooManyNodes):
+            self.apply(declared(file('huge', *[10_000] * 40)))
+
+
 class Limited(ConductedCase):
     limits = LIMITS
 

@@ -100,6 +100,8 @@ class SecretsTest(unittest.TestCase):
 
 
 class TimeTest(unittest.TestCase):
+    """Finding H1: an answer of 128 kB kept all threads waiting for a minute."""
+
     @settings(max_examples=60, deadline=None, derandomize=True)
     @given(
         st.lists(st.sampled_from(PIECES), max_size=4).map(''.join),

@@ -26,6 +26,7 @@ def silence(server, stream):
 
 
 def _drip(server, stream):
+    # Finding H2: each byte began the time limit of the client again.
     while not server.over.wait(DRIP_S):
         stream.sendall(b'x')
 
@@ -52,6 +53,7 @@ def going_on(server, stream):
 
 
 def _flood(server, stream, block):
+    # Finding M1: all of it was kept in memory.
     while not server.over.is_set():
         stream.sendall(block)
         server.sent += len(block)
@@ -73,6 +75,7 @@ def bomb(server, stream):
 
 
 def deep(server, stream):
+    # Finding M1: a RecursionError went past all that handles errors.
     stream.sendall(_sized(b'200 OK', b'[' * 200_000))
 
 
@@ -90,6 +93,7 @@ def raw_escapes(server, stream):
 
 
 def long_refusal(server, stream):
+    # Finding H1: the search for passwords in it took a minute.
     said = {'message': 'password' * 16_000, 'code': '400', 'title': 'x'}
     stream.sendall(_sized(b'400 Bad', json.dumps(said).encode()))
 

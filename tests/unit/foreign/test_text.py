@@ -54,6 +54,7 @@ class Shown(unittest.TestCase):
         self.assertEqual(str(AmphoraComputeError(str(error))), str(error))
 
     def test_the_reason_of_a_node_cannot_act_on_the_terminal_of_its_reader(self):
+        """Finding M6: a node could erase and fake what kiln why shows."""
         cause = Cause(code='x', message='a\x1b[2J', because=Cause(code='y', message='\u202eb'))
         lines = [*Reason(about='web', said='not ready', cause=cause, do=('c\x07',)).lines()]
         self.assertEqual(

@@ -143,6 +143,7 @@ class Lines(unittest.TestCase):
             self.assertIn('l.pem: OK', self.verified(manager, name))
 
     def test_m2_a_person_who_trusts_a_manager_trusts_no_other_node(self):
+        """Finding M2: a worker could certify any address to a person."""
         mine = authority()
         manager, other = (mine.for_node(a_node(one), by_address=True) for one in (2, 3))
         name = f'DNS:{identity(a_node(3))},IP:10.9.9.9'

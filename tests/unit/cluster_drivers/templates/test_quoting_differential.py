@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from kiln.cluster_drivers.templates.language import TextTemplate
 from kiln.cluster_drivers.templates.quoting import misplaced
-from tests.examples import examples
+from tests.examples import FACTOR, examples
 
 VALUES = 100
 SHELLS = (['dash'], ['bash'], ['bash', '--posix'], ['busybox', 'sh'])
@@ -282,14 +282,31 @@ SEEDS = st.integers(0, 2**63)
 FEW = settings(max_examples=examples(2), deadline=None, phases=[Phase.generate])
 
 
-class Shells(unittest.TestCase):
+class Counted(unittest.TestCase):
+    """Test case that prints how many values a soak has tried."""
+
+    tried = 0
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        if FACTOR > 1:
+            print(f'{cls.__name__}: {cls.tried} values')
+
+    def accepted(self, *how, **more):
+        """Return templates with values, and count the values."""
+        found = list(accepted(*how, **more))
+        type(self).tried += sum(len(one.values) for one in found)
+        return found
+
+
+class Shells(Counted):
     @FEW
     @given(SEEDS)
     def test_a_shell_sees_the_same_words_whatever_the_values_are(self, seed):
         chance = random.Random(seed)
-        found = list(
-            accepted(chance, '#!/bin/sh\n' + SHOW, SHELL_LINES, SHELL_BITS, 'shell', value)
-        )
+        first = '#!/bin/sh\n' + SHOW
+        found = self.accepted(chance, first, SHELL_LINES, SHELL_BITS, 'shell', value)
         for shell in SHELLS:
             if shutil.which(shell[0]):
                 self.compare(shell, found)
@@ -357,13 +374,13 @@ for one in json.load(sys.stdin):
 """
 
 
-class Python(unittest.TestCase):
+class Python(Counted):
     @FEW
     @given(SEEDS)
     def test_python_sees_the_same_tree_whatever_the_values_are(self, seed):
         chance = random.Random(seed)
         first = '#!/usr/bin/python3\n'
-        found = list(accepted(chance, first, PYTHON_LINES, PYTHON_BITS, 'json', plain_data))
+        found = self.accepted(chance, first, PYTHON_LINES, PYTHON_BITS, 'json', plain_data)
         done = subprocess.run(
             [sys.executable, '-c', TREES],
             input=json.dumps([vars(one) for one in found]),
@@ -374,13 +391,13 @@ class Python(unittest.TestCase):
         self.assertEqual('', done.stdout)
 
 
-class Yaml(unittest.TestCase):
+class Yaml(Counted):
     @FEW
     @given(SEEDS)
     def test_yaml_has_the_same_events_whatever_the_values_are(self, seed):
         chance = random.Random(seed)
         first = '#cloud-config\n'
-        for one in accepted(chance, first, YAML_LINES, YAML_BITS, 'json', plain_data):
+        for one in self.accepted(chance, first, YAML_LINES, YAML_BITS, 'json', plain_data):
             values = {word: one.values[name] for name, word in one.words.items()}
             expected = []
             for event in events(one.neutral):

@@ -86,7 +86,7 @@ class Unchecked(unittest.TestCase):
 
 
 class FormerProofs(unittest.TestCase):
-    """Each of these was accepted, and ran a command in the value."""
+    """Finding M3: each of these was accepted, and ran a command in the value."""
 
     def refused(self, *texts):
         for text in texts:
