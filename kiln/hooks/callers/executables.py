@@ -48,9 +48,9 @@ def call_executable(
 
     The program reads the payload from stdin. It inherits neither the environment nor
     the open files nor the working directory of kiln, and runs as the user that the executable
-    names. Its temporary working directory belongs to that user, and is
-    removed afterwards. No file that it writes is larger than the limit, and it is killed if
-    all files in that directory together are.
+    names. Its temporary working directory belongs to that user, and is removed afterwards. No
+    file that it writes is larger than the limit, and it is killed if all files in that directory
+    together are.
     """
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(_folder())
