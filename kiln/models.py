@@ -137,6 +137,9 @@ class BuildRequest:
     # This and the next three are lists that name nothing twice.
     keys: tuple[str, ...] = dataclasses.field(default=(), repr=False)
     sec_groups: tuple[str, ...] = ()
+    # ``ID=ADDRESS`` requests a fixed address on a network. If several builds request one
+    # address, even at the same time, one has it; each other is refused with BuildConflict, or
+    # ends in error.
     network_ids: tuple[str, ...] = ()
     port_ids: tuple[str, ...] = ()
     availability_zone: str | None = None
@@ -146,7 +149,9 @@ class BuildRequest:
     # ``kiln:`` are reserved.
     metadata: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NO_FACTS)
     # A caller gives text, bytes or an open file, with a mode and an owner if needed, for
-    # an absolute path. Any content is allowed, also an empty one; its size is in bytes.
+    # an absolute path. Any content is allowed, also an empty one; its size is in bytes. An
+    # owner is ``USER`` or ``USER:GROUP`` of the image, by name or number: a build whose file
+    # cannot be given to an account that the image alone knows is refused.
     files: tuple[InjectedFile, ...] = dataclasses.field(default=(), repr=False)
     # A caller gives text, bytes or an open file.
     user_data: bytes | None = dataclasses.field(default=None, repr=False)

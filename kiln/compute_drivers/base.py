@@ -144,7 +144,9 @@ class AmphoraComputeDriver(ComputeHooks):
 
         Safe to repeat with the same ``build_key``: the id of the first amphora is
         returned, and nothing is built. Does not wait until the amphora is active. A
-        repeat must request the same type, flavor, image and name. Keys belong to an owner:
+        repeat must request the same type, flavor, image and name. They are compared as the
+        requests wrote them: a repeat returns the first amphora even if the name of its image
+        stands for another image by now, or for none. Keys belong to an owner:
         an amphora that another owner built with the key is neither returned nor changed.
         An amphora that has run disappears only by a delete: no build that is repeated,
         fails, is late or is cancelled removes it. A build that fails leaves no amphora,
@@ -153,7 +155,7 @@ class AmphoraComputeDriver(ComputeHooks):
         :raises InvalidBuildRequest: wrong arguments; nothing was sent.
         :raises QuotaExceeded: the quota of the project is exhausted; nothing was built.
         :raises InsufficientCapacity: the place has no room; nothing was built.
-        :raises BuildConflict: a port or name is taken; nothing was built.
+        :raises BuildConflict: a port, an address or a name is taken; nothing was built.
         :raises BuildDiffers: the key was used for another request; nothing was done.
         :raises BuildOutcomeUnknown: no answer; it might exist, see ``build_key``.
         :raises ServiceUnavailable: the request never arrived.

@@ -3,7 +3,9 @@
 A hook receives checked arguments, calls the backend's API, and raises kiln's errors. It
 returns when the backend has accepted, never waits for the effect, and can be called from
 many threads at once. It ends by the deadline of its call
-(:func:`kiln.clock.current_deadline`), even if the backend is silent.
+(:func:`kiln.clock.current_deadline`), even if the backend is silent, with an error that is
+retryable. When a backend answers again after an outage, the driver works again by itself, and
+finds all that was built before.
 
 Several drivers, in any number of processes, work on one backend at the same time. What one
 of them has built, every other describes, lists, finds, builds again to the same id, changes

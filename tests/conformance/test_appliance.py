@@ -4,10 +4,12 @@ The machines are servers on the loopback that answer as soon as their claim comm
 run, and no longer once their wipe command has.
 """
 
+import contextlib
 import json
 import os
 import pathlib
 import shlex
+import sqlite3
 import tempfile
 import unittest
 
@@ -114,6 +116,21 @@ class YardFaults(Faults):
 
     def stall_build(self):
         self._yard.program('claim', 'exec sleep 600')
+
+    @contextlib.contextmanager
+    def outage(self):
+        """Lock the claims, as a process that hangs does, and switch off what runs."""
+        on = [name for name in self._yard.names if self._yard.is_on(name)]
+        with contextlib.closing(sqlite3.connect(self._driver._store._path, timeout=60)) as db:
+            db.execute('BEGIN EXCLUSIVE')
+            for name in on:
+                self._yard.turn(name, False)
+            try:
+                yield
+            finally:
+                for name in on:
+                    self._yard.turn(name, True)
+                db.rollback()
 
     def vanish(self, amphora_id):
         self._driver._claims.change(amphora_id, lambda _: None, self._driver.clock.time())

@@ -12,6 +12,7 @@ from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
 from kiln.wrappers.base import DriverWrapper
 from kiln.wrappers.circuit.breaker import BreakerDriver
+from kiln.wrappers.circuit.settings import CircuitSettings
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.observer import ObserverDriver
 from kiln.wrappers.rate import RateDriver, RateSettings
@@ -67,6 +68,8 @@ class AssembledConformance(WrappedConformance, unittest.TestCase):
 
     settings = StackSettings(
         executor=ExecutorSettings(first_delay_s=0.01, max_delay_s=0.02),
+        # What opens in an outage closes soon after it.
+        circuit=CircuitSettings(open_s=0.1, open_factor=1),
         rate=dataclasses.replace(PLENTY, pause_s=0.01),
     )
 

@@ -1,5 +1,6 @@
 """A bench that makes a real backend fail, by a proxy in front of it."""
 
+import contextlib
 from collections.abc import Mapping
 
 from kiln.compute_drivers.calls import Call
@@ -26,6 +27,14 @@ class ProxyBench(Bench):
 
     def fall_silent(self, call):
         self.fail_next(call, Hang())
+
+    @contextlib.contextmanager
+    def outage(self):
+        rule = self.case.proxy.fault(Hang())
+        try:
+            yield
+        finally:
+            rule.remove()
 
     def limit_rate(self, call, retry_after):
         self.fail_next(call, self.slow_down(retry_after))

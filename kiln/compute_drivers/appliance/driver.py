@@ -19,6 +19,7 @@ from kiln.compute_drivers.appliance.inventory.machines import Machine, Verb
 from kiln.compute_drivers.appliance.work.background_jobs import Crew
 from kiln.compute_drivers.appliance.work.locks import take_lock
 from kiln.compute_drivers.appliance.work.tasks import Tasks, Timeouts
+from kiln.compute_drivers.authoring.error_context import naming
 from kiln.compute_drivers.authoring.lazy_options import lazy_options
 from kiln.compute_drivers.authoring.machine_pool import EnrolledMachine, MachinePool
 from kiln.compute_drivers.base import AmphoraComputeDriver
@@ -126,7 +127,8 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
     # ---- build, delete, find -----------------------------------------------------
 
     def _build(self, request: BuildRequest) -> str:
-        claim = self._claims.claim(request, self._file.current, self.clock.time())
+        with naming(build_key=request.build_key):
+            claim = self._claims.claim(request, self._file.current, self.clock.time())
         self._has_work()
         return claim.id
 
@@ -137,7 +139,8 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         )
 
     def _get(self, amphora_id: str) -> Amphora:
-        (amphora,) = self._amphorae([self._looked().get(amphora_id)])
+        with naming(amphora_id=amphora_id):
+            (amphora,) = self._amphorae([self._looked().get(amphora_id)])
         return amphora
 
     def _list(self, owner: str) -> Iterable[Amphora]:
@@ -270,7 +273,8 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
     # ---- helpers -----------------------------------------------------------------
 
     def _change(self, amphora_id: str, change: Change) -> None:
-        self._claims.change(amphora_id, change, self.clock.time())
+        with naming(amphora_id=amphora_id):
+            self._claims.change(amphora_id, change, self.clock.time())
         self._has_work()
 
     def _has_work(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import pkgutil
 import unittest
@@ -65,6 +66,10 @@ class Faults:
         """Have the next such call get no answer for minutes, and no error either."""
         raise CannotBeShown('fall_silent() is not among the faults that are offered')
 
+    def outage(self) -> contextlib.AbstractContextManager[object]:
+        """Return a context in which no call gets an answer, and no call has an effect."""
+        raise CannotBeShown('outage() is not among the faults that are offered')
+
     def limit_rate(self, call: Call, retry_after: float) -> None:
         """Have the next such call refused as one too many."""
         raise CannotBeShown('limit_rate() is not among the faults that are offered')
@@ -123,6 +128,9 @@ class Bench(Faults):
     #: Images that builds accept, as describe_image() must describe them. With two, an amphora
     #: is rebuilt from the other image; at least one should have properties.
     images: Sequence[ImageFacts] = ()
+    #: An account of the images, as ``USER`` or ``USER:GROUP``, which the machine of the tests does
+    #: not have. Without it the kit uses an account that nobody has.
+    image_account: str = ''
     #: The hosts of each zone, where the tests can fill them: they build one more amphora in a
     #: group than there are hosts. 0 if not known.
     hosts_per_zone: int = 0
@@ -148,6 +156,10 @@ class Bench(Faults):
         Only needed where each driver of the tests has a backend of its own, in memory.
         """
         raise CannotBeShown('another_driver() is not among what the bench offers')
+
+    def name_image(self, name: str, image_id: str | None) -> None:
+        """Let a name stand for an image from now on, or for none, as its operator would."""
+        raise CannotBeShown('name_image() is not among what the bench offers')
 
     def lacking(self, amphora_id: str, request: BuildRequest) -> Collection[str]:
         """Return which of keys, sec_groups, files and user_data the backend does not have.

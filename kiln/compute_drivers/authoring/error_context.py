@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from typing import Any, Self
 
 from kiln.exceptions import (
@@ -72,3 +74,13 @@ class Asked:
             return self.error(BuildOutcomeUnknown, f'{who} gave no answer: {why}.')
         kind, when = (ServiceTimeout, ' in time') if slow else (ServiceUnavailable, '')
         return self.error(kind, f'{who} gave no answer{when}: {why}.', outcome=self.left)
+
+
+@contextlib.contextmanager
+def naming(**subject: str) -> Iterator[None]:
+    """Name the subject of a call in errors that do not name it, such as those about a file."""
+    try:
+        yield
+    except AmphoraComputeError as exc:
+        exc.name_missing(**subject)
+        raise

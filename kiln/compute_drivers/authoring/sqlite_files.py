@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import threading
@@ -9,6 +10,8 @@ import time
 import weakref
 from collections.abc import Iterator
 from typing import ClassVar
+
+from kiln.clock import current_deadline
 
 #: Seconds to wait for another process that is writing.
 BUSY_S = 30.0
@@ -29,6 +32,19 @@ class ForkSafeLock:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._all.add(self)
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Hold the lock.
+
+        :raises sqlite3.OperationalError: another thread holds it for longer than that.
+        """
+        if not self._lock.acquire(timeout=seconds):
+            raise sqlite3.OperationalError('another thread is waiting for it')
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -69,6 +85,17 @@ def connected(path: str | os.PathLike[str], owner: object) -> sqlite3.Connection
     # Not at exit: a daemon thread might be using it, which would crash.
     weakref.finalize(owner, db.close).atexit = False
     return db
+
+
+def patience_s() -> float:
+    """Return the seconds that a call waits for others that use a file: its deadline at most."""
+    deadline = current_deadline()
+    return BUSY_S if deadline is None else max(0.0, min(BUSY_S, deadline.remaining_s()))
+
+
+def be_patient(db: sqlite3.Connection) -> None:
+    """Let the next statements wait for other processes as long as their call does."""
+    db.execute(f'PRAGMA busy_timeout = {int(patience_s() * 1000)}')
 
 
 def share(db: sqlite3.Connection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import uuid
@@ -77,6 +78,9 @@ class NoopBench(Bench):
         other.missing_abilities = self.driver.missing_abilities
         return other
 
+    def name_image(self, name: str, image_id: str | None) -> None:
+        self._cloud.name_image(name, image_id)
+
     def lacking(self, amphora_id: str, request: BuildRequest) -> Collection[str]:
         # The cloud keeps digests of what it must not show. Written once more, so that a mistake
         # of the driver is not made here, too.
@@ -131,6 +135,9 @@ class NoopBench(Bench):
 
     def fall_silent(self, call: Call) -> None:
         self._next(call, Action.HANG, seconds=_SILENCE_S)
+
+    def outage(self) -> contextlib.AbstractContextManager[None]:
+        return self._cloud.outage()
 
     def limit_rate(self, call: Call, retry_after: float) -> None:
         self._next(call, Action.RATE_LIMIT, retry_after=retry_after)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -115,6 +116,17 @@ class NoopCloud:
         """Remove a machine without a request of its owner."""
         self._force(amphora_id, State.DELETED)
 
+    def outage(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which no call of this process is answered, or takes effect."""
+        return self.gate.outage()
+
+    def name_image(self, name: str, image_id: str | None) -> None:
+        """Let a name stand for an image from now on, or for none."""
+        if image_id is None:
+            self.catalogue.image_names.pop(name, None)
+        else:
+            self.catalogue.image_names[name] = image_id
+
     def count(self) -> int:
         """Return the number of machines of all owners."""
         self.gate.catch_up()
@@ -129,7 +141,6 @@ class NoopCloud:
 
     def accept(self, request: BuildRequest, now: float, fault: Fault | None) -> str:
         """Place the machine of a build; return its id, or the id of the one with its key."""
-        self.catalogue.check_request(request)
         action = fault.action if fault else None
         seconds = self.gate.vary(self.gate.latencies.build_s)
         course = state_machine.set_out(state_machine.BUILD, None, now, seconds, fault)
@@ -138,6 +149,8 @@ class NoopCloud:
             known = self.machines.with_key(db, request.owner, request.build_key)
             if known:
                 return adopted(request, known)
+            # Not before: what the first request named can be gone by now.
+            self.catalogue.check_request(request)
             number = self.machines.insert(db, request, request.build_key, course, created_at)
             self.ports.hang_all(db, number, request, created_at, leak=action is Action.LEAK)
             if action is Action.DUPLICATE_NAME:

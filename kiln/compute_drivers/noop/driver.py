@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.compute_drivers.authoring.error_context import naming
 from kiln.compute_drivers.authoring.lazy_options import lazy_options
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
@@ -77,7 +78,8 @@ class NoopDriver(AmphoraComputeDriver):
 
     def _build(self, request: BuildRequest) -> str:
         accept = self.cloud.accept
-        return self.cloud.gate.build(request, lambda now, fault: accept(request, now, fault))
+        with naming(build_key=request.build_key):
+            return self.cloud.gate.build(request, lambda now, fault: accept(request, now, fault))
 
     def _delete(self, amphora_id: str) -> None:
         self._begin(Call.DELETE, state_machine.DELETE, amphora_id)
@@ -196,8 +198,9 @@ class NoopDriver(AmphoraComputeDriver):
 
     def _describe_image(self, image_id: str) -> ImageFacts:
         self._check_offered(Call.DESCRIBE_IMAGE, 'image', image_id)
-        said = self.cloud.catalogue.image_properties.get(image_id, {})
-        return ImageFacts(id=image_id, name=image_id, properties=said)
+        found = self.cloud.catalogue.image(image_id) or image_id
+        said = self.cloud.catalogue.image_properties.get(found, {})
+        return ImageFacts(id=found, name=image_id, properties=said)
 
     def _list_zones(self) -> Sequence[str]:
         zones = self.cloud.catalogue.zones
@@ -291,7 +294,8 @@ class NoopDriver(AmphoraComputeDriver):
         self.cloud.gate.serve(call, lambda *_: check(kind, name))
 
     def _serve(self, call: Call, act: Act[T], amphora_id: str) -> T:
-        return self.cloud.gate.serve(call, act, amphora_id, lambda: self._metadata(amphora_id))
+        with naming(amphora_id=amphora_id):
+            return self.cloud.gate.serve(call, act, amphora_id, lambda: self._metadata(amphora_id))
 
     def _metadata(self, amphora_id: str) -> Mapping[str, str]:
         cloud = self.cloud

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from kiln.clock import Deadline, deadline_scope
 from kiln.compute_drivers.authoring.bench import CannotBeShown, Faults, offers_faults
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
@@ -25,6 +28,8 @@ __unittest = True
 S = TypeVar('S')
 T = TypeVar('T')
 
+#: Steps in seconds towards a deadline, of the clock and in real time.
+_LATE_STEP_S, _REAL_STEP_S = 0.25, 0.1
 #: What the base class writes into an error that the driver did not translate.
 DEFECT = 'This is a defect of the driver'
 #: Errors for an answer that did not come, of a driver and of a guard around it.
@@ -81,6 +86,14 @@ class FaultFixture(GuardedFixture):
         except (AttributeError, LookupError) as exc:
             raise CannotBeShown(f'the bench cannot leave {call.label} without an answer') from exc
 
+    def outage(self) -> contextlib.AbstractContextManager[object]:
+        """Return a context in which no call is answered; skip if the bench has none."""
+        try:
+            return self.faults.outage()
+        except AttributeError as exc:
+            # Faults of a vendor that are not derived from those of the kit.
+            raise CannotBeShown('the bench cannot leave all calls without an answer') from exc
+
     def error_in(self, call: Callable[[], object]) -> AmphoraComputeError | None:
         """Make a call, and return its error, or None if it succeeded."""
         try:
@@ -113,3 +126,30 @@ class FaultFixture(GuardedFixture):
     def with_key(self, key: str) -> list[str]:
         """Return the ids of all instances that were built with a key."""
         return [one.id for one in self.driver.list_amphorae() if one.build_key == key]
+
+    def ends_by_its_deadline(
+        self, call: Call, act: Callable[[], object]
+    ) -> AmphoraComputeError | None:
+        """Make a call with a deadline on another thread; return its error, if it had one."""
+        deadline = Deadline.after(self.short_s, self.time)
+        errors: list[AmphoraComputeError | None] = []
+
+        def work() -> None:
+            with deadline_scope(deadline):
+                errors.append(self.error_in(act))
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        passed = f'{call.label}() ends, or its deadline passes'
+        step_s = min(_LATE_STEP_S, self.short_s / 4)
+        self.comes(lambda: bool(errors) or deadline.passed, passed, step_s=step_s)
+        while thread.is_alive() and deadline.remaining_s() > -self.soon_s:
+            # Real time, as a thread that is awake needs some on a busy machine.
+            thread.join(_REAL_STEP_S)
+            self.pass_time(_LATE_STEP_S)
+        if not errors:
+            self.broken(
+                f'{call.label}() of a silent backend ends by its deadline, in {self.short_s:g} s',
+                f'it had not ended {self.soon_s:g} s later',
+            )
+        return errors[0]

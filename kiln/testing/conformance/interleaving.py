@@ -1,4 +1,4 @@
-"""Forced switches between two threads within a driver's own code.
+"""Calls on several threads at once, and forced switches within a driver's own code.
 
 Threads that lack a lock meet by chance only. Here one thread stops at a chosen line, and the
 other runs meanwhile, until it is done or waits for the first.
@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
@@ -52,6 +53,18 @@ class Meeting(Generic[T]):
     second: Ended[T]
     #: True if the second call was seen to wait for a backend.
     is_remote: bool
+
+
+def at_once(*actions: Callable[[], T]) -> list[T]:
+    """Run all actions at the same time, each on its own thread; return their results."""
+    barrier = threading.Barrier(len(actions))
+
+    def act(action: Callable[[], T]) -> T:
+        barrier.wait()
+        return action()
+
+    with ThreadPoolExecutor(len(actions)) as pool:
+        return [future.result() for future in [pool.submit(act, one) for one in actions]]
 
 
 def meetings(

@@ -14,6 +14,7 @@ from kiln.compute_drivers.authoring.bench import Faults
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import DriverLoadError, KilnError
 from kiln.testing.conformance.behaviours.abilities import Abilities
+from kiln.testing.conformance.behaviours.addresses import FixedAddresses
 from kiln.testing.conformance.behaviours.arguments import Arguments, Files
 from kiln.testing.conformance.behaviours.building import Building
 from kiln.testing.conformance.behaviours.deleting import Deleting
@@ -24,6 +25,7 @@ from kiln.testing.conformance.behaviours.finding import Finding
 from kiln.testing.conformance.behaviours.groups import Groups
 from kiln.testing.conformance.behaviours.listing import Listing
 from kiln.testing.conformance.behaviours.offers import Offers
+from kiln.testing.conformance.behaviours.outages import Outages
 from kiln.testing.conformance.behaviours.ports import Ports
 from kiln.testing.conformance.behaviours.repeating import Repeating
 from kiln.testing.conformance.behaviours.requests import Requests
@@ -43,6 +45,7 @@ from kiln.testing.runner import Behaviour, Progress, result_of, run, selected
 class ComputeDriverConformance(
     Building,
     Requests,
+    FixedAddresses,
     Repeating,
     Deleting,
     Finding,
@@ -69,7 +72,7 @@ class ComputeDriverConformance(
     """
 
 
-class FaultConformance(Failures, Translation):
+class FaultConformance(Failures, Outages, Translation):
     """Judges a compute driver whose backend can be made to fail; mix it into a second TestCase."""
 
 

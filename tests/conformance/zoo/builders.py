@@ -10,7 +10,9 @@ from kiln.compute_drivers.authoring.adoption import adopted
 from kiln.exceptions import BuildDiffers
 from kiln.models import AmphoraType, Limits
 from tests.conformance.zoo.species import (
+    LATENCIES,
     LIST_WHEREVER,
+    MOVED,
     ONE_WHEREVER,
     READ_WHEREVER,
     REFUSED,
@@ -46,6 +48,7 @@ class Altering(MinimalAnimal):
     'test_owners_and_keys_that_differ_only_in_capitals_are_different',
     'test_builds_with_one_key_make_one_instance_wherever_threads_switch',
     'test_a_driver_opened_after_another_was_closed_sees_what_that_has_built',
+    MOVED,
 )
 class Duplicates(MinimalAnimal):
     """Builds again for a key that already has an instance."""
@@ -321,3 +324,27 @@ class ReadsTwice(MinimalAnimal):
     def _get(self, amphora_id):
         super()._get(amphora_id)
         return self._amphorae[amphora_id]
+
+
+class OfNamedImages(NoopAnimal):
+    """Base of animals on a cloud with two images, which can be given names."""
+
+    cloud_options = LATENCIES | {'images': ['image-1', 'image-2']}
+
+
+@caught_by(MOVED)
+class ComparesWhatNamesStandFor(OfNamedImages):
+    """Compares what the name of an image stands for now."""
+
+    def _build(self, request):
+        image_id = self.cloud.catalogue.image(request.image_id)
+        return super()._build(dataclasses.replace(request, image_id=image_id))
+
+
+@caught_by(MOVED)
+class LooksForTheImageFirst(OfNamedImages):
+    """Looks for the image of a build before it looks for what the build has made."""
+
+    def _build(self, request):
+        self.cloud.catalogue.check_request(request)
+        return super()._build(request)

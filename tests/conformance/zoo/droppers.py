@@ -2,17 +2,21 @@
 
 import contextlib
 import dataclasses
+import pwd
 
 from kiln.compute_drivers.noop.bench import NoopBench
 from kiln.exceptions import (
     BuildConflict,
     InstanceNotFoundError,
     InstanceStateConflict,
+    InvalidBuildRequest,
     ServiceUnavailable,
 )
 from kiln.models import Resource, State
 from tests.conformance.zoo.builders import Altering
-from tests.conformance.zoo.species import NoopAnimal, caught_by
+from tests.conformance.zoo.species import PLACED, MinimalAnimal, NoopAnimal, caught_by
+
+ACCOUNT = 'test_a_file_of_an_account_that_only_the_image_has_is_taken_or_refused'
 
 
 class Dropping(NoopAnimal):
@@ -88,6 +92,7 @@ class SpeaksAscii(Altering):
     'test_a_network_of_a_build_is_attached',
     'test_all_that_is_requested_together_is_found_again',
     'test_a_build_has_the_ports_and_the_networks_that_it_named_and_no_others',
+    *PLACED,
 )
 class DropsNetworks(Dropping):
     """Ignores the networks of a build."""
@@ -121,7 +126,7 @@ class UsesTheFirstPort(Dropping):
         return {'port_ids': request.port_ids[:1]}
 
 
-@caught_by('test_a_build_with_a_free_and_a_taken_port_takes_neither')
+@caught_by('test_a_build_with_a_free_and_a_taken_port_takes_neither', PLACED[2])
 class KeepsPortsOfFailures(NoopAnimal):
     """Keeps the free ports of a build that was refused."""
 
@@ -189,6 +194,39 @@ class ReadsTextOnly(Dropping):
         return {'user_data': text and text.encode()}
 
 
+@caught_by(ACCOUNT)
+class LooksForAccountsHere(MinimalAnimal):
+    """Looks for the owners of files among the accounts of its own machine."""
+
+    def _build(self, request):
+        for file in request.files:
+            pwd.getpwnam(file.owner.partition(':')[0])
+        return super()._build(request)
+
+
+@caught_by(ACCOUNT)
+class GivesFilesOfStrangersToRoot(Dropping):
+    """Gives the files of all accounts that it does not know to root."""
+
+    def instead(self, request):
+        files = (dataclasses.replace(file, owner='root') for file in request.files)
+        return {'files': tuple(files)}
+
+
+@caught_by(ACCOUNT)
+class RefusesAccountsTooLate(MinimalAnimal):
+    """Refuses the owner of a file once the amphora is there."""
+
+    def _build(self, request):
+        amphora_id = super()._build(request)
+        if any(file.owner != 'root' for file in request.files):
+            raise InvalidBuildRequest(
+                f'Cannot build {request.name}: the owner of a file is not root.',
+                build_key=request.build_key,
+            )
+        return amphora_id
+
+
 @caught_by('test_all_instances_are_found_however_many_there_are')
 class SkipsTheLastPage(NoopAnimal):
     """Reads a list until it has a full page."""
@@ -202,6 +240,7 @@ class SkipsTheLastPage(NoopAnimal):
     'test_an_instance_is_described_alike_wherever_it_is_found',
     'test_detaching_a_network_leaves_that_of_another_instance',
     'test_a_build_has_the_ports_and_the_networks_that_it_named_and_no_others',
+    PLACED[2],
 )
 class TurnsAddressesRound(NoopAnimal):
     """Returns addresses in another order at each look."""

@@ -13,10 +13,18 @@ from kiln.exceptions import (
     InsufficientCapacity,
     QuotaExceeded,
     RateLimited,
+    ServiceTimeout,
     ServiceUnavailable,
 )
 from kiln.models import State
-from tests.conformance.zoo.species import NoopAnimal, caught_by
+from tests.conformance.zoo.species import PLACED, NoopAnimal, caught_by
+
+#: Behaviours of calls in an outage, and of what was built before it and in it.
+OUTAGES = (
+    'test_a_call_in_an_outage_ends_by_its_deadline_and_can_be_repeated',
+    'test_what_was_built_before_an_outage_is_there_after_it',
+    'test_a_build_and_a_delete_in_an_outage_can_be_repeated_after_it',
+)
 
 
 class Failing(NoopAnimal):
@@ -286,6 +294,7 @@ class ChecksTheRequestOnly(NoopAnimal):
     'test_a_server_group_is_reported_as_it_was_given_or_refused',
     'test_a_zone_is_reported_as_it_was_given_or_refused',
     'test_a_server_group_exists_until_it_is_deleted',
+    *PLACED[1:],
 )
 class NamesNoBuild(Failing):
     """Does not name the build that was refused."""
@@ -380,10 +389,72 @@ class DescribesNoCodes(NoopAnimal):
         return dataclasses.replace(super()._get(amphora_id), fault_code=None)
 
 
-@caught_by('test_a_call_ends_by_its_deadline_even_if_the_backend_is_silent')
+@caught_by('test_a_call_ends_by_its_deadline_even_if_the_backend_is_silent', *OUTAGES)
 class WaitsForEver(NoopAnimal):
     """Waits for its backend without regard to the deadline of a call."""
 
     def perform(self, call, *args):
         # Without the variable that has the deadline.
         return contextvars.Context().run(super().perform, call, *args)
+
+
+@caught_by(OUTAGES[0])
+class GivesUpInAnOutage(NoopAnimal):
+    """Says that what was not answered once will not be answered at all."""
+
+    def _list(self, owner):
+        try:
+            return super()._list(owner)
+        except ServiceTimeout as exc:
+            raise ServiceTimeout(f'Cannot list: {exc}', retryable=False) from exc
+
+
+@caught_by(OUTAGES[1])
+class StaysSilent(NoopAnimal):
+    """Waits for the answer to a list that was lost before it asks for another."""
+
+    def __init__(self):
+        super().__init__()
+        self._lost = None
+
+    def _list(self, owner):
+        if self._lost is not None:
+            raise self._lost
+        try:
+            return super()._list(owner)
+        except ServiceTimeout as exc:
+            self._lost = exc
+            raise
+
+
+@caught_by(OUTAGES[1])
+class ForgetsWhatWasSilent(NoopAnimal):
+    """Lists no more what could not be read once."""
+
+    def __init__(self):
+        super().__init__()
+        self._silent = set()
+
+    def _status(self, amphora_id):
+        try:
+            return super()._status(amphora_id)
+        except ServiceTimeout:
+            self._silent.add(amphora_id)
+            raise
+
+    def _list(self, owner):
+        return [one for one in super()._list(owner) if one.id not in self._silent]
+
+
+@caught_by(OUTAGES[2])
+class TakesADeleteForDone(NoopAnimal):
+    """Sends a delete once, whatever becomes of it."""
+
+    def __init__(self):
+        super().__init__()
+        self._sent = set()
+
+    def _delete(self, amphora_id):
+        if amphora_id not in self._sent:
+            self._sent.add(amphora_id)
+            super()._delete(amphora_id)

@@ -176,7 +176,10 @@ class HidesTheCause(Failing):
         raise type(error)(str(error), **facts) from None
 
 
-@caught_by('test_a_delete_whose_answer_was_lost_says_so')
+@caught_by(
+    'test_a_delete_whose_answer_was_lost_says_so',
+    'test_a_call_in_an_outage_ends_by_its_deadline_and_can_be_repeated',
+)
 class TakesALossForARefusal(NoopAnimal):
     """Reports a delete whose answer was lost as refused."""
 

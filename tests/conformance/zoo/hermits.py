@@ -7,7 +7,7 @@ import threading
 import weakref
 
 from kiln.exceptions import BuildDiffers, InstanceNotFoundError
-from tests.conformance.zoo.species import MinimalAnimal, NoopAnimal, caught_by
+from tests.conformance.zoo.species import MOVED, MinimalAnimal, NoopAnimal, caught_by
 
 
 class Remembering(NoopAnimal):
@@ -59,6 +59,7 @@ class RemembersNames(MinimalAnimal):
     'test_building_again_in_another_driver_returns_the_first_instance',
     'test_building_again_after_a_lost_answer_adopts_what_was_built',
     'test_a_driver_opened_after_another_was_closed_sees_what_that_has_built',
+    MOVED,
 )
 class RemembersItsKeys(NoopAnimal):
     """Checks in its memory if a key was used, and takes the backend's refusal for a defect."""

@@ -16,6 +16,7 @@ from kiln.exceptions import (
 from kiln.models import Limits, State
 from tests.conformance.zoo.species import (
     LIST_WHEREVER,
+    MOVED,
     REFUSED,
     MinimalAnimal,
     NoopAnimal,
@@ -173,7 +174,10 @@ class DeletesNothingThatReboots(NoopAnimal):
         super()._delete(amphora_id)
 
 
-@caught_by('test_a_delete_whose_answer_was_lost_can_be_repeated')
+@caught_by(
+    'test_a_delete_whose_answer_was_lost_can_be_repeated',
+    'test_a_build_and_a_delete_in_an_outage_can_be_repeated_after_it',
+)
 class FailsToDeleteAgain(NoopAnimal):
     """Refuses to repeat a delete whose answer was lost."""
 
@@ -194,6 +198,7 @@ class FailsToDeleteAgain(NoopAnimal):
 @caught_by(
     'test_building_again_after_a_lost_answer_adopts_what_was_built',
     'test_a_refused_build_can_be_repeated',
+    'test_a_build_and_a_delete_in_an_outage_can_be_repeated_after_it',
 )
 class BuildsAgainAfterALoss(NoopAnimal):
     """Refuses the key of a build whose answer was lost."""
@@ -452,7 +457,10 @@ class Naming(NoopAnimal):
         return next((one for one in mine if one.build_key == request.build_key), None)
 
 
-@caught_by('test_building_again_with_an_image_returns_the_first_instance')
+@caught_by(
+    'test_building_again_with_an_image_returns_the_first_instance',
+    MOVED,
+)
 class ComparesImagesByTheirIds(Naming):
     """Compares the id of an image with its name."""
 

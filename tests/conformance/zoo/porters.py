@@ -1,14 +1,17 @@
 """Animals with defects in ports, networks, groups and other resources."""
 
+import contextlib
 import dataclasses
+import threading
 
 from kiln.exceptions import (
+    BuildConflict,
     InstanceNotFoundError,
     InstanceStateConflict,
     ResourceNotFoundError,
 )
 from kiln.models import Attachment, Resource
-from tests.conformance.zoo.species import NoopAnimal, caught_by
+from tests.conformance.zoo.species import PLACED, NoopAnimal, caught_by
 
 
 @caught_by(
@@ -323,3 +326,75 @@ class MixesUpSubnets(NoopAnimal):
     def _attach_network(self, amphora_id, network_id, address):
         attachment = super()._attach_network(amphora_id, network_id, address)
         return dataclasses.replace(attachment, subnet_ids=('subnet-1', 'subnet-2'))
+
+
+class Placing(NoopAnimal):
+    """Base of animals with defects in builds at a fixed address."""
+
+    def elsewhere(self, request):
+        """Return a request without its addresses."""
+        networks = tuple(one.partition('=')[0] for one in request.network_ids)
+        return dataclasses.replace(request, network_ids=networks)
+
+
+@caught_by(*PLACED)
+class DropsFixedAddresses(Placing):
+    """Builds on a network at any address, whichever was requested."""
+
+    def _build(self, request):
+        return super()._build(self.elsewhere(request))
+
+
+@caught_by(*PLACED[1:])
+class MovesToAnotherAddress(Placing):
+    """Builds at another address if the one that was requested is in use."""
+
+    def _build(self, request):
+        try:
+            return super()._build(request)
+        except BuildConflict:
+            return super()._build(self.elsewhere(request))
+
+
+@caught_by(PLACED[2])
+class TrustsItsLook(Placing):
+    """Looks if an address is in use, and takes no refusal after that."""
+
+    def __init__(self):
+        super().__init__()
+        self._window = threading.Barrier(2)
+
+    def _build(self, request):
+        asked = {one.partition('=')[2] for one in request.network_ids} - {''}
+        has = {one.address for other in self.cloud.instances() for one in other.addresses}
+        if not asked or asked & has:
+            return super()._build(request)
+        if threading.current_thread().name.startswith('ThreadPool'):
+            with contextlib.suppress(threading.BrokenBarrierError):
+                self._window.wait(timeout=0.5)
+        try:
+            return super()._build(request)
+        except BuildConflict as exc:
+            raise RuntimeError('the address was free a moment ago') from exc
+
+
+@caught_by(PLACED[2])
+class KeepsPortsOfLostAddresses(Placing):
+    """Leaves the ports of a build whose address is in use with nobody."""
+
+    def __init__(self):
+        super().__init__()
+        self._kept = set()
+
+    def _build(self, request):
+        try:
+            return super()._build(request)
+        except BuildConflict:
+            if any('=' in one for one in request.network_ids):
+                self._kept.update(request.port_ids)
+            raise
+
+    def _attach_port(self, amphora_id, port_id):
+        if port_id in self._kept:
+            raise InstanceStateConflict(f'Cannot attach port {port_id}: it is in use.')
+        return super()._attach_port(amphora_id, port_id)

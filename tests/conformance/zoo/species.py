@@ -26,6 +26,15 @@ ONE_WHEREVER = 'test_builds_with_one_key_make_one_instance_wherever_threads_swit
 READ_WHEREVER = 'test_a_read_succeeds_wherever_threads_switch_to_a_delete'
 LIST_WHEREVER = 'test_a_list_is_complete_wherever_threads_switch_to_a_build_or_a_delete'
 
+#: The behaviour in which the name of an image moves to another image.
+MOVED = 'test_building_again_once_the_name_of_the_image_has_moved_returns_the_first_instance'
+#: Behaviours of builds at a fixed address: alone, one after the other, and at once.
+PLACED = (
+    'test_a_build_has_the_fixed_address_that_it_requested_or_is_refused',
+    'test_the_fixed_address_of_an_instance_is_refused_to_another_build',
+    'test_of_two_builds_at_once_at_one_address_one_has_it_and_the_other_nothing',
+)
+
 #: Every animal, with exactly the behaviours that catch it.
 ZOO = {}
 #: Animals that cannot do what most behaviours begin with, and so are caught by many more.

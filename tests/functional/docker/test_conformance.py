@@ -1,12 +1,15 @@
 """The conformance kit on real engines, with and without kiln's guards."""
 
+import io
 import os
+import tarfile
 
 from kiln.compute.backends import stack_settings
 from kiln.compute.stack import assemble
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.docker import names
-from kiln.models import ImageFacts, Resource
+from kiln.compute_drivers.docker.building import seed
+from kiln.models import ImageFacts, InjectedFile, Resource
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
 from kiln.testing.conformance.behaviours.arguments import Files
 from kiln.testing.conformance.behaviours.building import Building
@@ -16,6 +19,15 @@ from kiln.testing.conformance.behaviours.watching import Watching
 from tests.functional.docker.site import DockerBench, EngineCase, plain_image
 
 _NETWORKING = {AmphoraComputeDriver.attach_network, AmphoraComputeDriver.detach_network}
+
+
+#: The accounts of the plain image, as /etc/passwd and /etc/group there have them.
+_ACCOUNTS = {'root': (0, 0), 'web': (33, 44), 'web:www': (33, 44)}
+
+
+def facts(file):
+    """Return a file of a build as the engine has it."""
+    return file.content, file.mode, _ACCOUNTS[file.owner]
 
 
 class OnEngine:
@@ -32,10 +44,26 @@ class OnEngine:
         self.network_ids = (self.network,)
         told = {'os_distro': 'debian'}
         image_id = plain_image(self.place.url, 'kiln-tests/told:1', **told)
-        self.images = (ImageFacts(id=image_id, properties=told),)
+        self.images = (ImageFacts(id=image_id, properties=told), ImageFacts(id=self.image_id))
         super().setUp()
         # The command of a plain container says that it is up, each time; Podman loses output.
         self.bench.logs_boots = self.engine_kind == 'docker'
+        self.bench.image_account, self.bench.lacking = 'web:www', self.lacking
+
+    def lacking(self, amphora_id, request):
+        """Compare the files in a container with those of a build, by number of owner."""
+        files = [*request.files]
+        if request.user_data is not None:
+            files.append(InjectedFile(path=seed.USER_DATA, content=request.user_data, mode=0o600))
+        wrong = [file.path for file in files if self.file_in(amphora_id, file.path) != facts(file)]
+        return {'user_data' if path == seed.USER_DATA else 'files' for path in wrong}
+
+    def file_in(self, amphora_id, path):
+        blocks, _ = self.bare.get_archive(amphora_id, path)
+        with tarfile.open(fileobj=io.BytesIO(b''.join(blocks))) as tar:
+            member = tar.next()
+            content = tar.extractfile(member).read()
+        return content, member.mode & 0o7777, (member.uid, member.gid)
 
     def make_resources(self):
         volume = self.bare.create_volume(labels={names.OWNER: self.owner})['Name']

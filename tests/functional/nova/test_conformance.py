@@ -9,6 +9,7 @@ from kiln.compute_drivers.nova.building.port_locks import PORT
 from kiln.compute_drivers.nova.translate import OWNER_TAG
 from kiln.models import ImageFacts, Resource
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
+from kiln.testing.conformance.behaviours.addresses import FixedAddresses
 from kiln.testing.conformance.behaviours.arguments import Files
 from kiln.testing.conformance.behaviours.building import Building
 from kiln.testing.conformance.behaviours.deleting import Deleting
@@ -48,6 +49,7 @@ class OnNova:
         image = self.find('image', 'images', name='tiny')
         self.images = (ImageFacts(id=image['id'], name='tiny'),)
         super().setUp()
+        self.bench.name_image = self.name_image
 
     def pass_time(self, seconds):
         # A poll costs Nova half as much as a build in that time.
@@ -57,6 +59,39 @@ class OnNova:
         # The fake hypervisor remembers the server of a port, and refuses the port
         # elsewhere: so each behaviour that needs a port has its own.
         return self.make_port()
+
+    def name_image(self, name, image_id):
+        # An image of the cloud keeps its name: a new one takes the place of the last.
+        glance = {'endpoint_filter': {'service_type': 'image'}}
+        for image in self.list('image', 'images', name=name):
+            self.session.delete(f'/v2/images/{image["id"]}', **glance)
+        if image_id is None:
+            return
+        new = {'name': name, 'disk_format': 'raw', 'container_format': 'bare'}
+        made = self.session.post('/v2/images', json=new, **glance).json()
+        self.session.put(
+            f'/v2/images/{made["id"]}/file', data=bytes(512),
+            headers={'Content-Type': 'application/octet-stream'}, **glance,
+        )  # fmt: skip
+
+    def own_network_id(self):
+        cls = type(self)
+        # On a network of others a user may not choose an address.
+        if '_own_network_id' not in vars(cls):
+            cls._own_network_id = cls.make('network', name=self.new_key())
+            ours = {'network_id': cls._own_network_id, 'ip_version': 4}
+            cls.make('subnet', cidr='198.51.100.0/24', **ours)
+        return cls._own_network_id
+
+    @classmethod
+    def make(cls, what, **facts):
+        """Make something of Neutron's; return its id. It is removed after the last server."""
+        neutron = {'endpoint_filter': {'service_type': 'network'}}
+        answer = cls.session.post(f'/v2.0/{what}s', json={what: facts}, **neutron)
+        made = answer.json()[what]['id']
+        path = f'/v2.0/{what}s/{made}'
+        cls.addClassCleanup(cls.session.delete, path, raise_exc=False, **neutron)
+        return made
 
     def make_resources(self):
         port_id = self.make_port(description=OWNER_TAG + self.owner)
@@ -111,7 +146,8 @@ class Alone(OnNova):
 
 
 class NovaConformance(
-    Alone, Building, Deleting, Errors, Execution, Files, Finding, Groups, Listing, Ports,
+    Alone, Building, Deleting, Errors, Execution, Files, Finding, FixedAddresses, Groups,
+    Listing, Ports,
     Repeating, Requests, Sharing, Strangers, FaultConformance, NovaCase,
 ):  # fmt: skip
     """The bare driver, for the behaviours that involve Nova and the other services."""

@@ -110,7 +110,7 @@ class Store:
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """Hold the lock and yield the connection for reading."""
-        with self._lock, self._translated():
+        with self._held():
             yield self._db
 
     @contextlib.contextmanager
@@ -119,7 +119,7 @@ class Store:
 
         A change that is not durable outlives the process, but not the host.
         """
-        with self._lock, self._translated():
+        with self._held():
             if not durable:
                 self._db.execute('PRAGMA synchronous = NORMAL')
             try:
@@ -146,9 +146,11 @@ class Store:
             self._db.close()
 
     @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _held(self) -> Iterator[None]:
         try:
-            yield
+            with self._lock.within(sqlite_files.patience_s()):
+                sqlite_files.be_patient(self._db)
+                yield
         except sqlite3.Error as exc:
             raise ServiceUnavailable(
                 f'Cannot use the claims in {self._path}: {exc}. Check the file, its disk, '

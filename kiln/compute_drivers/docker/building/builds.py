@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import logging
 import tarfile
@@ -117,7 +118,7 @@ class Builds:
         if 'State' in found:
             adopted(request, translate.as_built(found))
         if status == 'created':
-            chosen = chosen or self._choose(asked, request)
+            chosen = chosen or self._choose(asked, _of_its_image(request, found))
             with self._nothing_left(asked, container_id):
                 self._finish(asked, request, chosen, container_id)
                 self._start(asked, container_id)
@@ -410,6 +411,11 @@ def _content(asked: Asked, request: BuildRequest, kind: str) -> tuple[Any, ...]:
             InvalidBuildRequest, 'keys need an image that runs cloud-init, or seed=nocloud.'
         )
     return seed.files_of(request, kind) if request.files or _has_seed(request, kind) else ()
+
+
+def _of_its_image(request: BuildRequest, found: Mapping[str, Any]) -> BuildRequest:
+    """Return a request with the image of its container: the name can have moved since."""
+    return dataclasses.replace(request, image_id=translate.image_id(found.get('Image')))
 
 
 def _has_seed(request: BuildRequest, kind: str) -> bool:

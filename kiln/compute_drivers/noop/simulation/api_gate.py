@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import heapq
 import itertools
 import math
 import random
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from kiln.clock import Clock, current_deadline
+from kiln.clock import Clock, ClockEvent, current_deadline
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.noop import faults as scripted
 from kiln.compute_drivers.noop.faults import Action, Fault, FaultScript
@@ -79,6 +80,8 @@ class Gate:
         self._lock = threading.Lock()
         self._late: list[tuple[float, int, Callable[[float], object]]] = []
         self._order = itertools.count()
+        # Set when the outage ends that goes on now.
+        self._outage: ClockEvent | None = None
 
     def build(self, request: BuildRequest, act: Act[T]) -> T:
         """Serve a build; its request can script a fault for itself."""
@@ -105,6 +108,16 @@ class Gate:
         """Serve any other call."""
         fault = self.faults.decide(call, amphora_id, metadata) if self.faults else None
         return self._pass(call, act, fault, amphora_id or '')
+
+    @contextlib.contextmanager
+    def outage(self) -> Iterator[None]:
+        """Answer no call as long as the context lasts; none has an effect, also later."""
+        ended = self._outage = ClockEvent(self._clock)
+        try:
+            yield
+        finally:
+            self._outage = None
+            ended.set()
 
     def later(self, seconds: float, act: Callable[[float], object]) -> None:
         """Schedule an effect on the cloud; the first call after it applies it.
@@ -142,8 +155,7 @@ class Gate:
         :raises AmphoraComputeError: the deadline is earlier; the call takes effect later,
             unless its fault prevents that.
         """
-        deadline = current_deadline()
-        left_s = math.inf if deadline is None else max(0.0, deadline.remaining_s())
+        left_s = _left_s()
         self._clock.sleep(min(seconds, left_s))
         if left_s < seconds:
             if fault is None or fault.action not in scripted.PREVENTED:
@@ -151,6 +163,10 @@ class Gate:
             raise (fault or _SILENCE).error(call, subject)
 
     def _pass(self, call: Call, act: Act[T], fault: Fault | None, subject: str) -> T:
+        if (outage := self._outage) is not None:
+            # A client notices when its connection ends with the outage.
+            outage.wait(_left_s())
+            raise _SILENCE.error(call, subject)
         if self.latencies.accept_s:
             self._wait(self.vary(self.latencies.accept_s), call, act, fault, subject)
         if fault is None:
@@ -169,3 +185,9 @@ class Gate:
         if fault.action in scripted.UNHEARD:
             raise fault.error(call, subject)
         return result
+
+
+def _left_s() -> float:
+    """Return the seconds until the deadline of the call."""
+    deadline = current_deadline()
+    return math.inf if deadline is None else max(0.0, deadline.remaining_s())

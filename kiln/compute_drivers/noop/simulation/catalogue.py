@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kiln.exceptions import (
@@ -32,6 +33,8 @@ class Catalogue:
     images: Sequence[str] | None = None
     # The properties of each image.
     image_properties: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    # Images by the names that were given to them, which can move.
+    image_names: dict[str, str] = dataclasses.field(default_factory=dict)
     networks: Sequence[str] | None = None
     # Ports by id, with the network of each.
     ports: Mapping[str, str] | None = None
@@ -55,13 +58,17 @@ class Catalogue:
         """The network of machines without a requested network."""
         return self.networks[0] if self.networks else 'noop-net'
 
+    def image(self, name: str | None) -> str | None:
+        """Return the image that a name stands for; any other text is an image itself."""
+        return name if name is None else self.image_names.get(name, name)
+
     def check_request(self, request: BuildRequest) -> None:
         """Raise if a build names anything that is not offered."""
         wanted: Iterable[tuple[str, Iterable[str], Iterable[str] | None]] = (
             ('flavor', _one(request.flavor), self.flavors),
-            ('image', _one(request.image_id), self.images),
+            ('image', _one(self.image(request.image_id)), self.images),
             ('zone', _one(request.availability_zone), self.zones),
-            ('network', request.network_ids, self.networks),
+            ('network', (network for network, _ in places(request)), self.networks),
             ('port', request.port_ids, self.ports),
             ('key', request.keys, self.keypairs),
             ('security group', request.sec_groups, self.sec_groups),
@@ -77,7 +84,8 @@ class Catalogue:
     def check_offered(self, kind: str, name: str) -> None:
         """Raise if a flavor, image or zone is not offered."""
         offered: Sequence[str] | None = getattr(self, f'{kind}s')
-        if offered is not None and name not in offered:
+        meant = self.image(name) if kind == 'image' else name
+        if offered is not None and meant not in offered:
             raise InvalidRequest(f'Cannot use {_unknown(kind, name, offered)}', resource_id=name)
 
     def place(
@@ -133,6 +141,28 @@ class Catalogue:
             for shift in range(self.hosts_per_zone):
                 host = (used.get(zone, 0) + shift) % self.hosts_per_zone
                 yield zone, f'{zone}-host-{host + 1}'
+
+
+def places(request: BuildRequest) -> list[tuple[str, str | None]]:
+    """Return the networks of a build, each with the fixed address that is requested there.
+
+    :raises InvalidBuildRequest: what is requested is not an address.
+    """
+    return [_place(request, network) for network in request.network_ids]
+
+
+def _place(request: BuildRequest, network: str) -> tuple[str, str | None]:
+    network_id, equals, address = network.partition('=')
+    if not equals:
+        return network_id, None
+    try:
+        return network_id, str(ipaddress.ip_address(address))
+    except ValueError:
+        raise InvalidBuildRequest(
+            f'Cannot build {request.name!r}: {address!r} of network {network!r} is not an IP '
+            f'address.',
+            build_key=request.build_key,
+        ) from None
 
 
 def _allowed(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
 
 from kiln.compute_drivers.noop import view
-from kiln.compute_drivers.noop.simulation.catalogue import Catalogue
+from kiln.compute_drivers.noop.simulation.catalogue import Catalogue, places
 from kiln.compute_drivers.noop.simulation.store import Store
 from kiln.exceptions import (
     BuildConflict,
@@ -60,12 +59,27 @@ class Ports:
                 )
             number += 1
             self._hang_known(db, number, machine, port_id, created_at)
-        networks: Iterable[str] = request.network_ids
+        networks = places(request)
         if not request.network_ids and not request.port_ids:
-            networks = (self._catalogue.default_network,)
-        for network_id in networks:
+            networks = [(self._catalogue.default_network, None)]
+        for network_id, address in networks:
             number += 1
-            self._make(db, number, machine, network_id, created_at, owner=request.owner, kept=leak)
+            self._check_free(db, request, network_id, address)
+            self._make(
+                db, number, machine, network_id, created_at,
+                owner=request.owner, address=address, kept=leak,
+            )  # fmt: skip
+
+    def _check_free(
+        self, db: sqlite3.Connection, request: BuildRequest, network_id: str, address: str | None
+    ) -> None:
+        if address is not None and (port_id := self._port_at(db, network_id, address)):
+            raise BuildConflict(
+                f'Cannot build {request.name!r}: port {port_id} already has {address} of '
+                f'network {network_id}. Choose another address.',
+                resource_id=network_id,
+                build_key=request.build_key,
+            )
 
     @staticmethod
     def wanted(request: BuildRequest) -> int:
@@ -111,8 +125,13 @@ class Ports:
                 resource_id=network_id,
                 amphora_id=self._store.id_of(machine),
             )
-        if address is not None:
-            self._check_address(db, machine, network_id, address)
+        if address is not None and (holder := self._port_at(db, network_id, address)):
+            raise InstanceStateConflict(
+                f'Cannot attach network {network_id}: port {holder} already has {address}. '
+                f'Choose another address.',
+                resource_id=network_id,
+                amphora_id=self._store.id_of(machine),
+            )
         number = self._store.next_numbers(db)
         port_id = self._make(db, number, machine, network_id, now, owner=owner, address=address)
         return self._attachment(db, machine, port_id)
@@ -190,19 +209,13 @@ class Ports:
             # A caller has chosen this address for another port.
             number = self._store.next_numbers(db)
 
-    def _check_address(
-        self, db: sqlite3.Connection, machine: int, network_id: str, address: str
-    ) -> None:
-        taken = db.execute(
-            'SELECT id FROM ports WHERE network_id = ? AND address = ?', (network_id, address)
-        ).fetchone()
-        if taken:
-            raise InstanceStateConflict(
-                f'Cannot attach network {network_id}: port {taken["id"]} already has '
-                f'{address}. Choose another address.',
-                resource_id=network_id,
-                amphora_id=self._store.id_of(machine),
-            )
+    @staticmethod
+    def _port_at(db: sqlite3.Connection, network_id: str, address: str) -> str | None:
+        """Return the port that has an address of a network, or None."""
+        query = 'SELECT id FROM ports WHERE network_id = ? AND address = ?'
+        row = db.execute(query, (network_id, address)).fetchone()
+        port_id: str | None = row['id'] if row else None
+        return port_id
 
     def _attachment(self, db: sqlite3.Connection, machine: int, port_id: str) -> Attachment:
         port = db.execute(

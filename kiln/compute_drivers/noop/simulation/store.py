@@ -149,7 +149,7 @@ class Store:
     @contextlib.contextmanager
     def read(self, now: float) -> Iterator[sqlite3.Connection]:
         """Hold the lock to read the state at a time."""
-        with self._lock:
+        with self._held():
             try:
                 if self._any_due(now):
                     self._db.execute(self._begin)
@@ -163,7 +163,7 @@ class Store:
     @contextlib.contextmanager
     def write(self, now: float) -> Iterator[sqlite3.Connection]:
         """Hold the lock for one atomic change."""
-        with self._lock:
+        with self._held():
             try:
                 self._db.execute(self._begin)
                 if self._any_due(now):
@@ -202,6 +202,19 @@ class Store:
         """Close the file; safe to repeat."""
         with self._lock:
             self._db.close()
+
+    def _held(self) -> contextlib.AbstractContextManager[None]:
+        # Nobody else uses a memory for long.
+        return self._held_within_time() if self.shared else self._lock
+
+    @contextlib.contextmanager
+    def _held_within_time(self) -> Iterator[None]:
+        try:
+            with self._lock.within(sqlite_files.patience_s()):
+                sqlite_files.be_patient(self._db)
+                yield
+        except sqlite3.Error as exc:
+            raise self._unusable(exc) from exc
 
     def _any_due(self, now: float) -> bool:
         return (

@@ -47,6 +47,8 @@ _CAPACITY = re.compile(
     r'(anti-)?affinity (instance )?group policy was violated',
     re.IGNORECASE,
 )
+#: Words about a fixed address in use, for which Nova answers as for a wrong one.
+_TAKEN = re.compile(r'\bip address \S+ is already in use\b', re.IGNORECASE)
 #: Words about the state of a server, and about a state that passes by itself.
 _OF_STATE = re.compile(r'\b(?:task|vm)_state\b')
 _PASSING = re.compile(r'\btask_state\b|\bvm_state building\b')
@@ -195,7 +197,7 @@ def _bad_request(asked: Asked, said: str) -> type[AmphoraComputeError]:
     if asked.building:
         if _CAPACITY.search(said):
             return InsufficientCapacity
-        return InvalidBuildRequest
+        return BuildConflict if _TAKEN.search(said) else InvalidBuildRequest
     return DeleteFailed if asked.verb == 'delete' else InvalidRequest
 
 

@@ -88,15 +88,14 @@ class Builds:
         asked = Asked(
             verb='build', subject=request.name, build_key=request.build_key, looking=True
         )
-        chosen = self._choose(asked, request)
-        again = not request.fresh or request.build_key in self._doubted
-        if not again:
-            return self._make(asked, request, chosen, again=False)
+        if request.fresh and request.build_key not in self._doubted:
+            return self._make(asked, request, self._choose(asked, request), again=False)
         with self._turns.hold(request.build_key):
+            # First of all: the name of its image can stand for another by now, or for none.
             found = self._kept(asked, self._twins(asked, request.owner), request)
             if found is not None:
                 return str(found['id'])
-            return self._make(asked, request, chosen, again=True)
+            return self._make(asked, request, self._choose(asked, request), again=True)
 
     def _choose(self, asked: Asked, request: BuildRequest) -> body.Chosen:
         """Resolve all names of the request; raise an error before anything is created."""

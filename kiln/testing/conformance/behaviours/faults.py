@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 
-from kiln.clock import Deadline, deadline_scope
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ComputeHooks
@@ -34,8 +32,6 @@ from kiln.wrappers.base import DriverWrapper
 _RETRY_AFTER_S = 0.25
 #: Codes of faults that have a reason of their own.
 _CODES_OF_REASONS = (InsufficientCapacity.code, QuotaExceeded.code)
-#: Steps in seconds towards a deadline, of the clock and in real time.
-_LATE_STEP_S, _REAL_STEP_S = 0.25, 0.1
 #: Errors for the silence of a backend, of a driver and of a guard around it.
 _SILENCE = (ComputeServiceError, OperationTimeout, DeleteTimeout)
 
@@ -314,30 +310,3 @@ class Failures(
             given = self.taken(user_data=SECRET, config_drive_files={'/etc/key.pem': SECRET})
             if error := self.build_error(self.new_key(), **given):
                 self.assertFalse(reveals(words_of(error)), 'no content of a request is revealed')
-
-    def ends_by_its_deadline(
-        self, call: Call, act: Callable[[], object]
-    ) -> AmphoraComputeError | None:
-        """Make a call with a deadline on another thread; return its error, if it had one."""
-        deadline = Deadline.after(self.short_s, self.time)
-        errors: list[AmphoraComputeError | None] = []
-
-        def work() -> None:
-            with deadline_scope(deadline):
-                errors.append(self.error_in(act))
-
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        passed = f'{call.label}() ends, or its deadline passes'
-        step_s = min(_LATE_STEP_S, self.short_s / 4)
-        self.comes(lambda: bool(errors) or deadline.passed, passed, step_s=step_s)
-        while thread.is_alive() and deadline.remaining_s() > -self.soon_s:
-            # Real time, as a thread that is awake needs some on a busy machine.
-            thread.join(_REAL_STEP_S)
-            self.pass_time(_LATE_STEP_S)
-        if not errors:
-            self.broken(
-                f'{call.label}() of a silent backend ends by its deadline, in {self.short_s:g} s',
-                f'it had not ended {self.soon_s:g} s later',
-            )
-        return errors[0]

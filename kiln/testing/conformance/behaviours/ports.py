@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Iterable
+
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.exceptions import (
     AmphoraComputeError,
@@ -11,9 +14,9 @@ from kiln.exceptions import (
     PermissionDenied,
     ResourceNotFoundError,
 )
-from kiln.models import Ability, Attachment, State
+from kiln.models import Ability, Address, Attachment, State
 from kiln.testing.conformance.fixture import ConformanceFixture, needs
-from kiln.testing.conformance.wording import in_words
+from kiln.testing.conformance.wording import in_words, shown
 
 
 class Attaching(ConformanceFixture):
@@ -24,6 +27,13 @@ class Attaching(ConformanceFixture):
         if not self.port_ids:
             raise CannotBeShown('the fixture has no unattached ports (port_ids)')
         return self.port_ids[0]
+
+    def two_ports(self) -> list[str]:
+        """Return two unattached ports."""
+        ports = list(dict.fromkeys([*self.port_ids[:2], self.port_id(), self.port_id()]))[:2]
+        if len(ports) < 2:
+            raise CannotBeShown('the fixture has no two unattached ports (port_ids)')
+        return ports
 
     def network_id(self) -> str:
         """Return a network that can be attached."""
@@ -48,6 +58,15 @@ class Attaching(ConformanceFixture):
     def addresses(self, amphora_id: str) -> set[str]:
         """Return the addresses that an instance has now."""
         return {one.address for one in self.driver.get_amphora(amphora_id=amphora_id).addresses}
+
+    def assert_ip(self, found: Iterable[Address]) -> None:
+        """Fail unless all addresses of an instance are addresses of IP."""
+        for one in found:
+            try:
+                # A number would be taken for an address.
+                ipaddress.ip_address(str(one.address))
+            except ValueError:
+                self.broken('the address of an amphora is an IP address', shown(one.address))
 
     def gains(self, amphora_id: str, attached: Attachment) -> None:
         """Wait until an instance has the addresses of its new port."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from kiln.compute_drivers import validation
@@ -121,6 +122,8 @@ class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
         with self.assertRaises(BuildConflict):
             self.build(build_key=key, port_ids=[taken])
         self.assertIsNone(self.driver.find_build(key), 'a build that is refused makes nothing')
+        # The port is in the way of no other build.
+        self.build()
 
     @needs(Ability.ATTACH_PORT)
     @takes(port_ids=['some'])
@@ -161,18 +164,26 @@ class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
         alone.append({'sec_groups': ['default']})
         for given in (*alone, _CONFIDENTIAL):
             if asked := self.taken(**given):
-                arguments = self.arguments(**asked)
-                request = validation.build_request(
-                    self.driver.limits, arguments, owner=self.driver.owner
-                )
-                try:
-                    amphora_id = self.build(**arguments)
-                except InvalidBuildRequest:
-                    # A backend can need a certain image for it.
-                    continue
-                fields = {_FIELDS.get(name, name) for name in asked}
-                lacking = fields & set(self.bench.lacking(amphora_id, request))
-                self.assertFalse(lacking, 'the backend receives all keys, files and user data')
+                # A backend can need a certain image for it.
+                with contextlib.suppress(InvalidBuildRequest):
+                    self.assert_received(**asked)
+
+    @takes(config_drive_files={'/etc/kit/owned': 'x'})
+    def test_a_file_of_an_account_that_only_the_image_has_is_taken_or_refused(self) -> None:
+        # A driver that looks for it on its own machine does not find it.
+        account = self.bench.image_account or 'kit-8f21:kit-8f21'
+        for owner in (account, account.partition(':')[0]):
+            key = self.a_key()
+            try:
+                # It is enough if no call shows what has arrived.
+                with contextlib.suppress(CannotBeShown):
+                    self.assert_received(
+                        build_key=key, config_drive_files={'/etc/kit/owned': ('x', 0o640, owner)}
+                    )
+            except InvalidBuildRequest as exc:
+                self.assertEqual(exc.build_key, key, 'build_key of the error')
+                found = self.driver.find_build(key)
+                self.assertIsNone(found, 'a build that is refused makes nothing')
 
     def test_all_instances_are_found_however_many_there_are(self) -> None:
         built = {self.build() for _ in range(self.bench.page_size + 1)}
@@ -191,6 +202,18 @@ class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
         self.assertNotIn('', {fact for port in ports for fact in port}, 'a fact of an address')
         begins = [one for i, one in enumerate(ports) if i == 0 or ports[i - 1] != one]
         self.assertEqual(len(begins), len(set(ports)), 'the number of groups of addresses')
+
+    def assert_received(self, **given: Any) -> None:
+        """Build, and fail unless the backend has received what no call reports.
+
+        :raises InvalidBuildRequest: the backend refuses the build.
+        """
+        arguments = self.arguments(**given)
+        request = validation.build_request(self.driver.limits, arguments, owner=self.driver.owner)
+        amphora_id = self.build(**arguments)
+        fields = {_FIELDS.get(name, name) for name in given}
+        lacking = fields & set(self.bench.lacking(amphora_id, request))
+        self.assertFalse(lacking, 'the backend receives all keys, files and user data')
 
     def kept_or_refused(self, argument: str, field: str) -> None:
         """Fail unless an unknown value is refused, or reported again."""
@@ -230,13 +253,6 @@ class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
             return None
         return next(iter(self.driver.list_zones()), None)
 
-    def two_ports(self) -> list[str]:
-        """Return two unattached ports."""
-        ports = list(dict.fromkeys([*self.port_ids[:2], self.port_id(), self.port_id()]))[:2]
-        if len(ports) < 2:
-            raise CannotBeShown('the fixture has no two unattached ports (port_ids)')
-        return ports
-
     def assert_has_ports(self, amphora_id: str, ports: list[str]) -> None:
         """Fail unless an instance has ports, and no other instance can have them."""
         found: Amphora = self.driver.get_amphora(amphora_id=amphora_id)
@@ -258,6 +274,7 @@ class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
         """Fail unless an instance has a port on a network."""
         found = self.driver.get_amphora(amphora_id=amphora_id).addresses
         self.assertTrue(found, 'the amphora has an address')
+        self.assert_ip(found)
         if self.bench.reports_networks:
             networks = {one.network_id for one in found}
             self.assertIn(network_id, networks, 'the networks of the addresses (reports_networks)')

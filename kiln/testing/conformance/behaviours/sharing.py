@@ -10,7 +10,7 @@ from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.hooks import ComputeHooks
 from kiln.exceptions import BuildConflict, BuildDiffers, InstanceNotFoundError
 from kiln.models import Ability, Amphora, State
-from kiln.testing.conformance.fixture import ConformanceFixture, is_gone, needs
+from kiln.testing.conformance.fixture import ConformanceFixture, is_gone, needs, takes
 from kiln.testing.conformance.sweep import owner_in_other_case
 
 #: Facts of an instance that nothing changes but a call about that instance.
@@ -56,6 +56,26 @@ class Sharing(ConformanceFixture, contract=(hooks, ComputeHooks._find_build)):
         other = self.another(self.build(build_key=key))
         with self.assertRaises(BuildDiffers):
             self._made.append(other.build(**self.arguments(build_key=key, name=self.new_key())))
+
+    @takes(image_id='some')
+    def test_building_again_once_the_name_of_the_image_has_moved_returns_the_first_instance(
+        self,
+    ) -> None:
+        if not self.images:
+            raise CannotBeShown('the bench names no images')
+        first, last = self.images[0].id, self.images[-1].id
+        name, key = self.new_key(), self.new_key()
+        self.addCleanup(self.bench.name_image, name, None)
+        self.bench.name_image(name, first)
+        amphora_id = self.build_active(build_key=key, image_id=name)
+        # It knows nothing of what the name stood for before.
+        other = self.another(amphora_id)
+        for image_id in (last, None):
+            self.bench.name_image(name, image_id)
+            for driver in (self.driver, other):
+                again = driver.build(**self.arguments(build_key=key, image_id=name))
+                self._made.append(again)
+                self.assertEqual(again, amphora_id, f'the id, with a name for {image_id}')
 
     def test_a_delete_in_another_driver_is_seen_by_the_first(self) -> None:
         key = self.new_key()

@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from typing import NoReturn, TypeVar
 
 from kiln.clock import Deadline
@@ -19,7 +18,7 @@ from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import InstanceNotFoundError
 from kiln.models import Ability
 from kiln.testing.conformance.fixture import ConformanceFixture, needs
-from kiln.testing.conformance.interleaving import Ended, Meeting, meetings
+from kiln.testing.conformance.interleaving import Ended, Meeting, at_once, meetings
 from kiln.testing.conformance.wording import error_in_words
 from kiln.wrappers.base import DriverWrapper
 
@@ -41,18 +40,18 @@ class Threads(ConformanceFixture, contract=(hooks,)):
 
     def test_many_threads_with_one_key_build_one_instance(self) -> None:
         key = self.new_key()
-        built = self.at_once(*[functools.partial(self.build, build_key=key)] * _THREADS)
+        built = at_once(*[functools.partial(self.build, build_key=key)] * _THREADS)
         self.assertEqual(len(set(built)), 1, 'the number of ids that the builds returned')
 
     def test_many_threads_with_keys_of_their_own_build_as_many_instances(self) -> None:
-        built = self.at_once(*[self.build] * _THREADS)
+        built = at_once(*[self.build] * _THREADS)
         self.assertEqual(len(set(built)), _THREADS, 'the number of ids that the builds returned')
         for amphora_id in built:
             self.assert_exists(amphora_id)
 
     def test_many_threads_can_delete_one_instance(self) -> None:
         amphora_id = self.build()
-        self.at_once(*[functools.partial(self.driver.delete, amphora_id)] * _THREADS)
+        at_once(*[functools.partial(self.driver.delete, amphora_id)] * _THREADS)
         self.gone(amphora_id)
 
     def test_reads_succeed_during_builds_and_deletes(self) -> None:
@@ -66,7 +65,7 @@ class Threads(ConformanceFixture, contract=(hooks,)):
         def look() -> list[bool]:
             return [stays in {one.id for one in self.driver.list_amphorae()} for _ in range(5)]
 
-        for seen in self.at_once(*[change, look] * (_THREADS // 2)):
+        for seen in at_once(*[change, look] * (_THREADS // 2)):
             if not all(seen):
                 self.broken(f'each list has amphora {stays}', 'a list left it out')
 
@@ -214,17 +213,6 @@ class Threads(ConformanceFixture, contract=(hooks,)):
     def broken_at(self, meeting: Meeting[T], sentence: str, seen: str) -> NoReturn:
         """Fail, and name the line at which the first of two threads was stopped."""
         self.broken(f'{sentence}, where one thread stops at {meeting.place}', seen)
-
-    def at_once(self, *actions: Callable[[], T]) -> list[T]:
-        """Run all actions at the same time, each on its own thread."""
-        barrier = threading.Barrier(len(actions))
-
-        def act(action: Callable[[], T]) -> T:
-            barrier.wait()
-            return action()
-
-        with ThreadPoolExecutor(len(actions)) as pool:
-            return [future.result() for future in [pool.submit(act, one) for one in actions]]
 
 
 def innermost(driver: AmphoraComputeDriver) -> AmphoraComputeDriver:

@@ -1,6 +1,8 @@
 """The appliance driver: abilities, background work, and operator actions."""
 
+import contextlib
 import json
+import sqlite3
 import stat
 import threading
 
@@ -39,6 +41,22 @@ class Opening(PoolCase):
         driver.close()
         self.assertEqual(before, threading.active_count())
         driver.close()
+
+    def test_a_call_ends_by_its_deadline_while_another_process_keeps_the_claims_locked(self):
+        driver = self.open_driver(pool(2))
+        kept = driver.build(**METAL)
+        path = self.folder / 'state' / 'claims.db'
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute('BEGIN EXCLUSIVE')
+            with self.assertRaisesRegex(ServiceUnavailable, 'locked') as caught:
+                driver.build(**METAL, build_key='k', timeout=0.001)
+            self.assertEqual('k', caught.exception.build_key)
+            with self.assertRaisesRegex(ServiceUnavailable, 'locked') as caught:
+                driver.delete(kept, timeout=0.001)
+            self.assertEqual(kept, caught.exception.amphora_id)
+            self.assertIs(State.ACTIVE, driver.status(kept).state)
+        driver.delete(kept)
+        self.assertTrue(driver.build(**METAL, build_key='k'))
 
     def test_a_missing_option_is_named(self):
         for option in ('inventory', 'state_dir'):

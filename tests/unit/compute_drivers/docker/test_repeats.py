@@ -24,9 +24,9 @@ def inspected(*without, status='running'):
 
 
 class Repeats(ScriptedCase):
-    def build(self, found, **given):
+    def build(self, found, *later, **given):
         """Build when a container already has the name derived from the key."""
-        url = self.serve(VERSION, answer(json.dumps(found).encode()))
+        url = self.serve(VERSION, answer(json.dumps(found).encode()), *later)
         conf = options(url=url, flavors='small: 1 cpu; large: 2 cpus')
         driver = DockerDriver.open(conf, name='here', owner='site')
         self.addCleanup(driver.close)
@@ -47,6 +47,15 @@ class Repeats(ScriptedCase):
                     self.assertEqual(I, caught.exception.amphora_id)
                     self.assertIn(f"its {argument} is '", str(caught.exception))
                     self.assertEqual(['GET', 'GET'], [one[:3] for one in self.server.requests])
+
+    def test_a_container_that_never_started_is_finished_as_one_of_its_own_image(self):
+        # What the name of its image stands for by now would have other folders and accounts.
+        image = answer(json.dumps({'Id': f'sha256:{I}', 'Config': {}}).encode())
+        started = answer(b'', status=204)
+        self.assertEqual(I, self.build(inspected(status='created'), image, started))
+        look, start = self.server.requests[2:]
+        self.assertIn(f'/images/sha256:{I}/json', look)
+        self.assertIn(f'POST /v1.41/containers/{I}/start', start)
 
     def test_a_container_without_an_image_label_is_found(self):
         self.assertEqual(I, self.build(inspected(names.IMAGE), image_id='plain:2'))

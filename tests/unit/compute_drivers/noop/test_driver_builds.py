@@ -6,6 +6,7 @@ from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.exceptions import (
     AmbiguousInstanceError,
+    BuildConflict,
     BuildDiffers,
     ConfigurationError,
     InsufficientCapacity,
@@ -195,6 +196,40 @@ class BuildTest(CloudCase):
             with self.assertRaises(InvalidRequest) as caught:
                 refuse('none')
             self.assertEqual(caught.exception.resource_id, 'none')
+
+    def test_a_build_at_a_fixed_address_has_it_until_it_is_deleted(self):
+        driver = self.driver(networks=['n', 'm'])
+        built = driver.build(network_ids=['n=10.0.0.7', 'm'])
+        first, other = driver.get_amphora(amphora_id=built).addresses
+        self.assertEqual(
+            ('10.0.0.7', 'n', 'm'), (first.address, first.network_id, other.network_id)
+        )
+        with self.assertRaises(BuildConflict) as caught:
+            driver.build(network_ids=['n=10.0.0.7'], port_ids=['p'], build_key='k')
+        self.assertEqual(('n', 'k'), (caught.exception.resource_id, caught.exception.build_key))
+        # On another network it is free, and so is the port of the build that was refused.
+        driver.build(network_ids=['m=10.0.0.7'], port_ids=['p'])
+        driver.delete(built)
+        driver.build(network_ids=['n=10.0.0.7'])
+
+    def test_what_is_not_an_address_or_not_a_network_is_refused(self):
+        driver = self.driver(networks=['n'])
+        for network in 'n=', 'n=here', 'n=10.0.0.256', 'm=10.0.0.7':
+            with self.subTest(network), self.assertRaises(InvalidBuildRequest):
+                driver.build(network_ids=[network])
+
+    def test_an_image_is_built_and_described_by_the_names_that_it_was_given(self):
+        driver = self.driver(images=['i', 'j'], image_properties={'j': {'os_distro': 'debian'}})
+        driver.cloud.name_image('os', 'j')
+        driver.validate_image('os')
+        facts = driver.describe_image('os')
+        self.assertEqual(
+            ('j', 'os', 'debian'), (facts.id, facts.name, facts.properties['os_distro'])
+        )
+        self.assertEqual('os', driver.get_amphora(amphora_id=driver.build(image_id='os')).image_id)
+        driver.cloud.name_image('os', None)
+        self.assertRaises(InvalidBuildRequest, driver.build, image_id='os')
+        self.assertRaises(InvalidRequest, driver.validate_image, 'os')
 
     def test_an_image_is_described_by_its_properties(self):
         driver = self.driver(images=['i', 'j'], image_properties={'i': {'os_distro': 'debian'}})

@@ -1,5 +1,6 @@
 """Simulated cloud in a file that several processes open."""
 
+import contextlib
 import pathlib
 import sqlite3
 import tempfile
@@ -47,6 +48,15 @@ class FileTest(unittest.TestCase):
         self.clock.advance(5)
         self.assertRaises(InstanceNotFoundError, two.status, amphora_id)
         self.assertEqual(two.changes(cursor).gone, (amphora_id,))
+
+    def test_a_call_ends_by_its_deadline_while_another_process_keeps_the_file_locked(self):
+        driver = self.open()
+        with contextlib.closing(sqlite3.connect(self.path, isolation_level=None)) as other:
+            other.execute('BEGIN EXCLUSIVE')
+            with self.assertRaisesRegex(ServiceUnavailable, 'locked') as caught:
+                driver.build(build_key='k', timeout=0.001)
+            self.assertEqual('k', caught.exception.build_key)
+        driver.build(build_key='k')
 
     def test_ids_are_not_reused_after_a_restart(self):
         one = self.open()

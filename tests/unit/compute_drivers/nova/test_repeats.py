@@ -77,6 +77,14 @@ class Repeats(RepeatCase):
         self.cloud.answers[DETAIL] = {'servers': [server()]}
         self.assertEqual('s-1', self.build())
 
+    def test_a_repeat_finds_the_server_whatever_the_name_of_its_image_stands_for_now(self):
+        self.cloud.answers[DETAIL] = {'servers': [server(metadata=ASKED | {'kiln:image': 'os'})]}
+        for images in [], [{'id': 'i-2'}], [{'id': 'i-2'}, {'id': 'i-3'}]:
+            with self.subTest(images=len(images)):
+                self.cloud.answers['GET /v2/images'] = {'images': images}
+                self.assertEqual('s-1', self.build(image_id='os'))
+        self.assertEqual([], self.changing())
+
     def test_twins_are_left_to_their_own_build(self):
         twins = [server('s-1'), server('s-2', created='2026-11-21T09:37:51Z')]
         self.cloud.answers[DETAIL] = {'servers': twins}

@@ -75,6 +75,9 @@ class Refusals(Table):
             retryable=True,
         )
 
+    def test_400_for_an_address_in_use_is_a_conflict_of_the_build(self):
+        self.says('unseen/build_address_in_use', BUILD, BuildConflict, NOT_APPLIED, NEUTRAL)
+
     def test_401_is_about_the_credentials_for_every_request(self):
         for asked in (BUILD, DELETE, STATUS):
             self.says(
