@@ -107,7 +107,7 @@ class Posted(WebhookCase):
             ('', 0o600, 'fewer than 16 bytes'),
             ('x' * 15 + '\n', 0o600, 'fewer than 16 bytes'),
             ('x' * 16, 0o644, 'other users can read it'),
-            ('x' * 16, 0o620, 'other users can change'),
+            ('x' * 16, 0o602, 'other users can change'),
         ):
             file.write_text(content)
             file.chmod(mode)
