@@ -24,7 +24,7 @@ SETTINGS = CircuitSettings(minimum_calls=2, open_s=2.0, open_jitter=0, probe_lea
 PATIENCE_S = 180.0
 
 PROBING_PROCESS = """
-import sys, threading, redis
+import sys, threading, time, redis
 from kiln.exceptions import CircuitOpenError
 from kiln.wrappers.circuit.circuit import Circuit
 from kiln.wrappers.circuit.redis import redis_storage
@@ -34,6 +34,9 @@ circuit = Circuit('east/read', storage=redis_storage(url, timeout_s=180.0)('east
 circuit.snapshot()
 print('ready', flush=True)
 sys.stdin.readline()
+# Each process sees the end of the open phase by its own reading of the record.
+while circuit.refusal() is not None and circuit.snapshot().state == 'open':
+    time.sleep(0.01)
 counter, refused = redis.Redis.from_url(url), []
 
 def ask():
