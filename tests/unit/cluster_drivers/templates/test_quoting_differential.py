@@ -259,6 +259,9 @@ def accepted(chance, first, lines, bits, quoting, any_value, **file):
         ]
         text = '\n'.join(texts)
         text = with_places(text, quoting)
+        if '$$' in text:
+            # To a shell the number of its process, which is another at each run.
+            continue
         template = TextTemplate(first + text, file=file.get('file', 't'))
         has_place = any(one.filter for one in template.placeholders)
         if template.mistakes or not has_place or list(misplaced(template)):
