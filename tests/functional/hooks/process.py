@@ -13,7 +13,12 @@ import time
 
 from kiln.hooks.loading import load_hooks
 from kiln.hooks.registry import Hooks
-from kiln.testing.clusters.crash_runs.crashing_worker import AFTER, CrashingStore, CrashPoint
+from kiln.testing.clusters.crash_runs.crashing_worker import (
+    Crash,
+    CrashingStore,
+    CrashPoint,
+    Moment,
+)
 from tests.functional.hooks.site import conducting, open_cloud, open_site_store
 
 POLL_S = 0.01
@@ -22,8 +27,9 @@ LONGEST_S = 300.0
 
 
 def main(folder, where='', number='0'):
-    crash_point = CrashPoint(where=where or AFTER, number=int(number))
-    store = CrashingStore(open_site_store(folder), crash_point)
+    moment = Moment(f'{where} commit') if where else Moment.AFTER_COMMIT
+    crash = Crash(CrashPoint(moment=moment, number=int(number)))
+    store = CrashingStore(open_site_store(folder), crash)
     end = time.monotonic() + LONGEST_S
     hooks = Hooks(load_hooks(directory=pathlib.Path(folder, 'hooks.d')))
     with contextlib.closing(hooks), conducting(store, open_cloud(folder), hooks=hooks):

@@ -14,7 +14,7 @@ from kiln.clusters.exceptions import (
 )
 from kiln.clusters.spec import MachineSpec
 from kiln.testing.clusters import ClusterDriverConformance, find_driver, samples
-from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint
+from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint, Moment
 from kiln.testing.clusters.crash_runs.trials import Trials
 from kiln.testing.clusters.simulation.site import simulated
 from tests.unit.foreign_driver import Foreign
@@ -149,4 +149,5 @@ class Processes(unittest.TestCase):
 
     def test_its_crash_point_is_named_in_words(self):
         self.assertEqual('undisturbed', str(CrashPoint()))
-        self.assertEqual('before commit 2', str(CrashPoint(where='before', number=2)))
+        called = CrashPoint(moment=Moment.AFTER_CALL, number=2)
+        self.assertEqual('after backend call 2', str(called))

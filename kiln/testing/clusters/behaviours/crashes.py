@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import collections
 import concurrent.futures
-import itertools
 import os
 import random
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar
 
 from kiln.clusters.models import OperationKind
 from kiln.testing.clusters.behaviours.journeys import JourneyFixture
-from kiln.testing.clusters.crash_runs.crashing_worker import AFTER, BEFORE, CrashPoint
+from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint, Moment
 from kiln.testing.clusters.crash_runs.fork_server import ForkServer
 from kiln.testing.clusters.crash_runs.trials import Trials
 from kiln.testing.clusters.fixture import ClusterFixture
@@ -22,8 +20,6 @@ from kiln.testing.clusters.simulation import operations
 from kiln.testing.clusters.simulation.course import Ending
 from kiln.testing.clusters.simulation.operations import LIFE, Row
 
-#: More commits than any operation here has.
-_MANY = 80
 #: Random kills hit one of the first commits: as many as an operation on two nodes has.
 _LIKELY = 12
 #: Number of random choices without faults, for each kind of cloud trouble.
@@ -102,74 +98,58 @@ class AtCommits(CrashFixture):
         self.needs(*rows)
         self.assert_right(self.trials.undisturbed(rows), rows[-1].title)
         stride = 1 if rows[-1].kind in self.exhaustive else self.stride
-        points = (
-            [CrashPoint(where=where, number=number)]
-            for number in range(1, _MANY, stride) for where in (BEFORE, AFTER)
-        )  # fmt: skip
-        crashed = collections.Counter[str]()
-        for (point,), times in self._each_until_none_crashes(rows, points):
-            crashed[point.where] += bool(times)
-        for where in (BEFORE, AFTER):
-            self.assertGreater(crashed[where], 0, f'No process was killed {where} a commit.')
+        # With both, a process is killed in each state that another can find: what is recorded,
+        # and what the backend has done beyond that.
+        points = [
+            CrashPoint(moment=moment, number=number)
+            for moment in (Moment.AFTER_COMMIT, Moment.AFTER_CALL)
+            for number in self.trials.numbers(rows, moment, stride)
+        ]
+        endings = self._same((rows, [point]) for point in points)
+        crashed = {point.moment for point, end in zip(points, endings, strict=True) if end.crashed}
+        self.assertEqual({Moment.AFTER_COMMIT, Moment.AFTER_CALL}, crashed, 'Processes died here.')
 
     # ---- under trouble -----------------------------------------------------------
 
     def test_a_worker_that_wakes_up_after_a_takeover_changes_nothing(self) -> None:
-        for rows in ([operations.CREATE], [operations.CREATE, operations.REPLACE]):
-            numbers = range(1, _MANY, self.stride)
-            points = ([CrashPoint(number=number, by=signal.SIGSTOP)] for number in numbers)
-            for _ in self._each_until_none_crashes(rows, points):
-                pass
+        endings = self._same(
+            (rows, [CrashPoint(number=number, by=signal.SIGSTOP)])
+            for rows in ([operations.CREATE], [operations.CREATE, operations.REPLACE])
+            for number in self.trials.numbers(rows, Moment.AFTER_COMMIT, self.stride)
+        )
+        self.assertTrue(any(ending.crashed for ending in endings), 'No process was stopped.')
 
     def test_faults_of_the_cloud_during_a_crash_do_not_change_the_end(self) -> None:
-        points = [
-            [CrashPoint(number=4, faults=faults), CrashPoint(faults=faults)]
+        endings = self._same(
+            (rows, [CrashPoint(number=4, faults=faults), CrashPoint(faults=faults)])
+            for rows in ([operations.CREATE], [operations.CREATE, operations.DELETE])
             for faults in TROUBLES.values()
-        ]
-        for rows in ([operations.CREATE], [operations.CREATE, operations.DELETE]):
-            titles = iter(TROUBLES)
-            for disturbed in self._disturbed(rows, points):
-                with self.subTest(next(titles)):
-                    self._same(rows, *disturbed)
+        )
+        self.assertTrue(any(ending.crashed for ending in endings), 'No process was killed.')
 
     # ---- what is checked ---------------------------------------------------------
 
-    def _each_until_none_crashes(
-        self, rows: Sequence[Row], points: Iterable[Sequence[CrashPoint]]
-    ) -> Iterator[tuple[Sequence[CrashPoint], int]]:
-        """Yield crash points with the number of crashes, as long as an operation gets there."""
-        left = iter(points)
-        while batch := list(itertools.islice(left, 2 * self._at_once)):
-            calm = 0
-            for some, ending in self._disturbed(rows, batch):
-                self._same(rows, some, ending)
-                calm += not ending.crashed
-                yield some, ending.crashed
-            if calm:
-                return
-        self.fail(f'Operation "{rows[-1].title}" takes more than {_MANY} commits.')
-
-    def _disturbed(
-        self, rows: Sequence[Row], points: Sequence[Sequence[CrashPoint]]
-    ) -> list[tuple[Sequence[CrashPoint], Ending]]:
-        """Run an operation with each of some crash points, several at once."""
-        # The operations before it are run once, and their end is copied.
-        self.trials.undisturbed(rows)
+    def _same(
+        self, trials: Iterable[tuple[Sequence[Row], Sequence[CrashPoint]]]
+    ) -> Sequence[Ending]:
+        """Check that operations with crash points end as they do without; return the ends."""
+        runs, endings = list(trials), []
+        # The operations before one are run once, and their end is copied.
+        expected = [self.trials.undisturbed(rows) for rows, _ in runs]
         with concurrent.futures.ThreadPoolExecutor(self._at_once) as pool:
-            endings = pool.map(lambda some: self.trials.disturbed(rows, *some), points)
-            return list(zip(points, endings, strict=True))
+            ends = pool.map(lambda run: self.trials.disturbed(run[0], *run[1]), runs)
+            for (rows, points), undisturbed, ending in zip(runs, expected, ends, strict=True):
+                label = f'{rows[-1].title}: {"; ".join(map(str, points))}'
+                # Checked first, as its words explain all other differences.
+                self.assertEqual((), ending.wrongs, label)
+                self.assertEqual(undisturbed, ending, label)
+                endings.append(ending)
+        return endings
 
     @property
     def _at_once(self) -> int:
         # Another backend can be shared by all folders.
         return _AT_ONCE if type(self).site is ClusterFixture.site else 1
-
-    def _same(self, rows: Sequence[Row], points: Sequence[CrashPoint], ending: Ending) -> None:
-        """Check that the end is the same as without a crash."""
-        label = f'{rows[-1].title}: {"; ".join(map(str, points))}'
-        # Checked first, as its words explain all other differences.
-        self.assertEqual((), ending.wrongs, label)
-        self.assertEqual(self.trials.undisturbed(rows), ending, label)
 
 
 class AtRandom(CrashFixture):
@@ -202,7 +182,7 @@ class AtRandom(CrashFixture):
         for row, undisturbed in expected:
             points = [
                 CrashPoint(
-                    where=dice.choice((BEFORE, AFTER)),
+                    moment=dice.choice(list(Moment)),
                     number=dice.randint(1, _LIKELY),
                     faults=dice.choice(calm + tuple(self.troubles.values())),
                 )

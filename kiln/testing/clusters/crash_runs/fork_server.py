@@ -7,6 +7,7 @@ no other threads. A test runner has some, so a separate program forks.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pickle
 import queue
@@ -14,13 +15,20 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Iterator
 from io import BufferedRWPair
+from pathlib import Path
 from typing import Any, Self
 
+from kiln import cluster_drivers
+from kiln.clusters.spec import MachineSpec
 from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint, work
+from kiln.testing.clusters.simulation import operations
+from kiln.testing.clusters.simulation.course import Course
 from kiln.testing.clusters.simulation.site import Site, simulated
+from kiln.testing.clusters.subjects import find_driver
 
 _PROGRAM = 'from kiln.testing.clusters.crash_runs.fork_server import main; main()'
 
@@ -102,12 +110,31 @@ def main() -> None:
     driver, *numbers = sys.argv[1:]
     # Import the modules of the driver once, before any fork.
     simulated(driver).open()
+    _warm_up()
+    # The processes share the memory of what is imported, as nobody writes to it.
+    gc.collect()
+    gc.freeze()
     lines = [socket.socket(fileno=int(number)) for number in numbers]
     servers = [_forked_server(lines, mine) for mine in lines]
     for line in lines:
         line.close()
     for pid in servers:
         os.waitpid(pid, 0)
+
+
+def _warm_up() -> None:
+    """Have a cluster built and deleted, so that the processes need not prepare for it."""
+    # Not the driver that is judged: it has to do without memory of another process.
+    driver = str(Path(cluster_drivers.__file__).parent / 'nodes_v1')
+    with tempfile.TemporaryDirectory(prefix='kiln-kit-') as folder:
+        site, machine = Site(folder=Path(folder), driver=driver), MachineSpec()
+        course = Course(
+            site=site, driver_class=find_driver(driver), machine=machine, other=machine, count=1
+        )
+        for row in (operations.CREATE, operations.DELETE):
+            with site.open_store() as store:
+                course.ask(store, row)
+            work(site, CrashPoint())
 
 
 def _forked_server(lines: list[socket.socket], mine: socket.socket) -> int:

@@ -9,7 +9,8 @@ import signal
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint
+from kiln.db.store import Store
+from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint, Moment, counted
 from kiln.testing.clusters.crash_runs.fork_server import ForkServer
 from kiln.testing.clusters.simulation.course import Course, Ending
 from kiln.testing.clusters.simulation.operations import Row
@@ -34,6 +35,11 @@ class Trials:
     def undisturbed(self, rows: Sequence[Row]) -> Ending:
         """Return the end of the last operation when nothing crashes."""
         return self._stage(rows)[1]
+
+    def numbers(self, rows: Sequence[Row], moment: Moment, stride: int = 1) -> range:
+        """Return the numbers of a moment in the last operation when nothing crashes."""
+        folder, _ = self._stage(rows)
+        return range(1, counted(folder).get(moment, 0) + 1, stride)
 
     def disturbed(self, rows: Sequence[Row], *points: CrashPoint) -> Ending:
         """Run some operations; the last one runs in processes with these crash points."""
@@ -60,18 +66,22 @@ class Trials:
         with course.site.open_store() as store:
             before = course.nodes(store)
             operation = course.ask(store, row)
-        crashed = self._run(course, points)
-        with course.site.open_store() as store:
+            crashed = self._run(course, store, points)
             return course.ending(store, operation, before, crashed)
 
-    def _run(self, course: Course, points: Iterable[CrashPoint]) -> int:
+    def _run(self, course: Course, store: Store, points: Iterable[CrashPoint]) -> int:
         crashed, stopped = 0, []
         with self._server.line() as line:
+            # Until one comes to the end.
             for point in (*points, UNDISTURBED):
                 pid, status = line.run(course.site, point)
                 self._expect(status, point)
                 crashed += status != 0
-                if status == -signal.SIGSTOP:
+                if status == 0:
+                    break
+                if status == -signal.SIGKILL:
+                    course.expire(store)
+                else:
                     stopped.append(pid)
             # Stopped processes have not noticed the gap, and continue where they were.
             for pid in stopped:

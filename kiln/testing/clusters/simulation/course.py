@@ -105,6 +105,12 @@ class Course:
     def _groups(self, count: int) -> tuple[NodeGroupSpec, ...]:
         return (*samples.groups(self.beside), samples.group(count, self.role))
 
+    def expire(self, store: Store) -> None:
+        """Let the lease of a process that is dead end now, as it would by itself."""
+        lease = store.leases.get(self.id_(store))
+        if lease is not None:
+            store.leases.release(lease, unsettled=True)
+
     # ---- reading the state -----------------------------------------------------
 
     def id_(self, store: Store) -> str:

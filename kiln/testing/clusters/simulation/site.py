@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,12 @@ class Site:
     # ---- conductor -------------------------------------------------------------
 
     @contextlib.contextmanager
-    def conducting(self, store: Any, faults: Sequence[str] = ()) -> Iterator[Conductor]:
+    def conducting(
+        self, store: Any, open_backend: Callable[[], Any] | None = None
+    ) -> Iterator[Conductor]:
         """Run a conductor in this process on the clusters of the store."""
-        backends = Backends(lambda name: self.open_backend(faults), default=self.backend)
+        opener = open_backend or self.open_backend
+        backends = Backends(lambda name: opener(), default=self.backend)
         threads = FairThreads(_WORKERS, each=_WORKERS, name='kiln-cluster-driver')
         parts = Parts(
             store=store, backends=backends, drivers=_One(self.driver), clock=SYSTEM_CLOCK,
