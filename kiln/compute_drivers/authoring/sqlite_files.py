@@ -40,7 +40,7 @@ class ForkSafeLock:
         :raises sqlite3.OperationalError: another thread holds it for longer than that.
         """
         if not self._lock.acquire(timeout=seconds):
-            raise sqlite3.OperationalError('another thread is waiting for it')
+            raise sqlite3.OperationalError('it is locked, and another thread waits for it')
         try:
             yield
         finally:

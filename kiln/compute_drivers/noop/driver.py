@@ -198,7 +198,7 @@ class NoopDriver(AmphoraComputeDriver):
 
     def _describe_image(self, image_id: str) -> ImageFacts:
         self._check_offered(Call.DESCRIBE_IMAGE, 'image', image_id)
-        found = self.cloud.catalogue.image(image_id) or image_id
+        found = self.cloud.catalogue.image(image_id)
         said = self.cloud.catalogue.image_properties.get(found, {})
         return ImageFacts(id=found, name=image_id, properties=said)
 

@@ -12,7 +12,7 @@ from kiln.exceptions import (
 )
 from kiln.models import Attachment, State
 from tests.conformance.zoo.droppers import Dropping
-from tests.conformance.zoo.species import LATENCIES, NoopAnimal, caught_by
+from tests.conformance.zoo.species import LATENCIES, NO_ADDRESS, NoopAnimal, caught_by
 
 
 @caught_by('test_a_detached_port_can_be_attached_to_the_same_instance_again')
@@ -152,7 +152,7 @@ class AttachesAnyPort(Knowing):
             return Attachment(amphora_id=amphora_id, port_id=port_id)
 
 
-@caught_by('test_a_build_with_a_network_that_does_not_exist_is_refused')
+@caught_by('test_a_build_with_a_network_that_does_not_exist_is_refused', NO_ADDRESS)
 class BuildsOnAnyNetwork(Knowing):
     """Builds on the network of the backend in place of one that does not exist."""
 

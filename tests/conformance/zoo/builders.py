@@ -337,7 +337,7 @@ class ComparesWhatNamesStandFor(OfNamedImages):
     """Compares what the name of an image stands for now."""
 
     def _build(self, request):
-        image_id = self.cloud.catalogue.image(request.image_id)
+        image_id = request.image_id and self.cloud.catalogue.image(request.image_id)
         return super()._build(dataclasses.replace(request, image_id=image_id))
 
 

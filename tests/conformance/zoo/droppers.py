@@ -14,7 +14,7 @@ from kiln.exceptions import (
 )
 from kiln.models import Resource, State
 from tests.conformance.zoo.builders import Altering
-from tests.conformance.zoo.species import PLACED, MinimalAnimal, NoopAnimal, caught_by
+from tests.conformance.zoo.species import NO_ADDRESS, PLACED, MinimalAnimal, NoopAnimal, caught_by
 
 ACCOUNT = 'test_a_file_of_an_account_that_only_the_image_has_is_taken_or_refused'
 
@@ -93,6 +93,7 @@ class SpeaksAscii(Altering):
     'test_all_that_is_requested_together_is_found_again',
     'test_a_build_has_the_ports_and_the_networks_that_it_named_and_no_others',
     *PLACED,
+    NO_ADDRESS,
 )
 class DropsNetworks(Dropping):
     """Ignores the networks of a build."""

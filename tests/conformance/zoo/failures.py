@@ -17,7 +17,7 @@ from kiln.exceptions import (
     ServiceUnavailable,
 )
 from kiln.models import State
-from tests.conformance.zoo.species import PLACED, NoopAnimal, caught_by
+from tests.conformance.zoo.species import NO_ADDRESS, PLACED, NoopAnimal, caught_by
 
 #: Behaviours of calls in an outage, and of what was built before it and in it.
 OUTAGES = (
@@ -295,6 +295,7 @@ class ChecksTheRequestOnly(NoopAnimal):
     'test_a_zone_is_reported_as_it_was_given_or_refused',
     'test_a_server_group_exists_until_it_is_deleted',
     *PLACED[1:],
+    NO_ADDRESS,
 )
 class NamesNoBuild(Failing):
     """Does not name the build that was refused."""
@@ -338,6 +339,7 @@ class CrashesWhereTheBackendFails(NoopAnimal):
     'test_a_refused_build_leaves_no_resource_behind',
     'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
     'test_no_secret_is_in_the_error_of_a_failed_build',
+    'test_an_error_shows_the_error_of_the_client_behind_it',
 )
 class CrashesWhereABuildFails(Failing):
     """Reads the answer to a build that the backend did not give."""

@@ -8,10 +8,11 @@ from kiln.exceptions import (
     BuildConflict,
     InstanceNotFoundError,
     InstanceStateConflict,
+    InvalidBuildRequest,
     ResourceNotFoundError,
 )
 from kiln.models import Attachment, Resource
-from tests.conformance.zoo.species import PLACED, NoopAnimal, caught_by
+from tests.conformance.zoo.species import NO_ADDRESS, PLACED, NoopAnimal, caught_by
 
 
 @caught_by(
@@ -337,12 +338,25 @@ class Placing(NoopAnimal):
         return dataclasses.replace(request, network_ids=networks)
 
 
-@caught_by(*PLACED)
+@caught_by(*PLACED, NO_ADDRESS)
 class DropsFixedAddresses(Placing):
     """Builds on a network at any address, whichever was requested."""
 
     def _build(self, request):
         return super()._build(self.elsewhere(request))
+
+
+@caught_by(NO_ADDRESS)
+class TakesAnyTextForAnAddress(Placing):
+    """Builds at any address if it cannot read the one that was requested."""
+
+    def _build(self, request):
+        try:
+            return super()._build(request)
+        except InvalidBuildRequest:
+            if not any('=' in one for one in request.network_ids):
+                raise
+            return super()._build(self.elsewhere(request))
 
 
 @caught_by(*PLACED[1:])

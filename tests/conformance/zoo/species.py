@@ -28,6 +28,8 @@ LIST_WHEREVER = 'test_a_list_is_complete_wherever_threads_switch_to_a_build_or_a
 
 #: The behaviour in which the name of an image moves to another image.
 MOVED = 'test_building_again_once_the_name_of_the_image_has_moved_returns_the_first_instance'
+#: The behaviour in which a build requests what is not an address.
+NO_ADDRESS = 'test_a_build_at_what_is_not_an_address_is_refused'
 #: Behaviours of builds at a fixed address: alone, one after the other, and at once.
 PLACED = (
     'test_a_build_has_the_fixed_address_that_it_requested_or_is_refused',

@@ -58,15 +58,15 @@ class Catalogue:
         """The network of machines without a requested network."""
         return self.networks[0] if self.networks else 'noop-net'
 
-    def image(self, name: str | None) -> str | None:
+    def image(self, name: str) -> str:
         """Return the image that a name stands for; any other text is an image itself."""
-        return name if name is None else self.image_names.get(name, name)
+        return self.image_names.get(name, name)
 
     def check_request(self, request: BuildRequest) -> None:
         """Raise if a build names anything that is not offered."""
         wanted: Iterable[tuple[str, Iterable[str], Iterable[str] | None]] = (
             ('flavor', _one(request.flavor), self.flavors),
-            ('image', _one(self.image(request.image_id)), self.images),
+            ('image', map(self.image, _one(request.image_id)), self.images),
             ('zone', _one(request.availability_zone), self.zones),
             ('network', (network for network, _ in places(request)), self.networks),
             ('port', request.port_ids, self.ports),

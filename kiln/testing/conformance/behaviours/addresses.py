@@ -76,6 +76,15 @@ class FixedAddresses(Attaching, contract=(BuildRequest, ComputeHooks._build)):
         self.gone(str(winners[0].amphora_id))
         self.assertIsNotNone(self.built_at(place), 'the address can be requested again')
 
+    @takes(network_ids=['some'])
+    def test_a_build_at_what_is_not_an_address_is_refused(self) -> None:
+        key, place = f'{self.new_key()}-Key', f'{self.own_network_id()}=no-address'
+        lost = self.attempt(place, Attempt(key=key))
+        if not isinstance(lost.error, InvalidBuildRequest):
+            seen = 'it was accepted' if lost.error is None else in_words(lost.error)
+            self.broken('InvalidBuildRequest, as no-address is not an address', seen)
+        self.assert_nothing_of(lost)
+
     def own_network_id(self) -> str:
         """Return a network on which a build may choose its address."""
         return self.network_id()
@@ -149,8 +158,12 @@ class FixedAddresses(Attaching, contract=(BuildRequest, ComputeHooks._build)):
                 )
             return
         self.assertIsInstance(loser.error, BuildConflict)
-        self.assertEqual(loser.error and loser.error.build_key, loser.key, 'build_key')
-        found = self.driver.find_build(loser.key)
+        self.assert_nothing_of(loser)
+
+    def assert_nothing_of(self, lost: Attempt) -> None:
+        """Fail unless the error of a build names its key, and nothing has the key."""
+        self.assertEqual(lost.error and lost.error.build_key, lost.key, 'build_key')
+        found = self.driver.find_build(lost.key)
         self.assertIsNone(found, 'a build that is refused makes nothing')
 
     def assert_given_back(self, loser: Attempt) -> None:
