@@ -2,7 +2,7 @@
 
 import unittest
 
-from kiln.testing.clusters import OwnEngineConformance, run_cluster_conformance
+from kiln.testing.clusters import EngineBench, OwnEngineConformance, run_cluster_conformance
 from kiln.testing.clusters.behaviours.own_engine import OwnEngine
 from kiln.testing.conformance import BehaviourOutcome
 from kiln.testing.runner import selected, show
@@ -98,6 +98,15 @@ ZOO = {
 PARAMETERS = {'size': 3}
 
 
+class NoEngine(EngineBench):
+    def pass_time(self, seconds):
+        """Wait for nothing: there is no engine with a clock of its own."""
+
+
+class Idle(Foreign):
+    bench = f'{__name__}:NoEngine'
+
+
 def _pattern(name):
     return name if name[0] == '*' else f'test_{name}'
 
@@ -135,7 +144,7 @@ class Zoo(unittest.TestCase):
         self.assertIn('delete_cluster does not return, as was seen before', second.reason)
 
     def test_a_driver_that_does_nothing_is_caught_once_and_in_no_other_behaviour(self):
-        report = judged(Foreign, '*')
+        report = judged(Idle, '*')
         self.assertEqual('failed', report.verdict.value)
         failed = report.of(BehaviourOutcome.FAILED)
         self.assertIn('test_a_cluster_of_a_file_is_created', failed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import io
 import re
 import tokenize
@@ -30,7 +31,9 @@ class _Span(NamedTuple):
     is_value: bool
 
 
-def yaml_refusals(text: str, value: str) -> list[str]:
+#: The templates of a driver are the same each time that it is opened.
+@functools.lru_cache(maxsize=64)
+def yaml_refusals(text: str, value: str) -> tuple[str, ...]:
     """Return why each occurrence of a word is refused; empty if it is a whole value.
 
     :raises yaml.YAMLError: this is not YAML.
@@ -39,12 +42,12 @@ def yaml_refusals(text: str, value: str) -> list[str]:
 
     found = _yaml_refusals(text.replace(BARE, 'x'), value)
     if joins_quotes(text):
-        return [_LOST] * len(found)
+        return (_LOST,) * len(found)
     try:
         empty = _yaml_refusals(_ALONE.sub('x', text).replace(BARE, ''), value)
     except yaml.YAMLError:
         empty = ['text that is empty would break what is beside it'] * len(found)
-    return [first or second for first, second in zip(found, empty, strict=True)]
+    return tuple(first or second for first, second in zip(found, empty, strict=True))
 
 
 def _yaml_refusals(text: str, value: str) -> list[str]:

@@ -144,4 +144,8 @@ def simulated(reference: str) -> type[NodeClusterDriver]:
     if driver_class.drain is not NodeClusterDriver.drain:
         changes['drain'] = lambda self, context, cluster, node: DRAINED
     # If nothing has to change, the driver itself is tested.
-    return type(driver_class.__name__, (driver_class,), changes) if changes else driver_class
+    if not changes:
+        return driver_class
+    # Its files are those of the driver.
+    changes['__module__'] = driver_class.__module__
+    return type(driver_class.__name__, (driver_class,), changes)
