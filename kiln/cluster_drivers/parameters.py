@@ -13,6 +13,7 @@ from typing import Any
 #: The names of parameters and outputs.
 NAME = re.compile(r'[a-z][a-z0-9_]{0,62}')
 NAMING = 'a name has lowercase letters, digits and underscores, and begins with a letter'
+HELPING = 'it must be a text for people'
 
 
 class ParameterType(enum.StrEnum):
@@ -83,6 +84,8 @@ class Parameter:
             yield 'choices', f'each must be a {self.type}'
         if self.default is not None and (wrong := self.wrong(self.default)):
             yield 'default', wrong
+        if not isinstance(self.help, str):
+            yield 'help', HELPING
 
     def _impossible_bounds(self) -> Iterator[tuple[str, str]]:
         numeric = self.type in (ParameterType.INTEGER, ParameterType.NUMBER)

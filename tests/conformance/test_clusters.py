@@ -35,23 +35,6 @@ class NodesConformance(ClusterDriverConformance, unittest.TestCase):
 
 class ExampleConformance(ClusterDriverConformance, unittest.TestCase):
     driver = EXAMPLE
-    refused = ({'port': 0}, {'port': 65_536})
-    refused_groups = ({'control': 0, 'worker': 0},)
-
-    def staying(self, nodes):
-        return sorted(nodes, key=lambda node: node.created_at)[:1]
-
-    def expected_readings(self, nodes):
-        return {'nodes': len(nodes), 'ready': len(ready(nodes)) / len(nodes)}
-
-    def expected_outputs(self, nodes):
-        return {'pages': [f'http://{node.address}:8080/' for node in ready(nodes)]}
-
-    def expected_answers(self, nodes):
-        there = [node for node in nodes if node.address]
-        pages = {node.name: f'http://{node.address}:8080/' for node in there}
-        control = {node.name: pages[node.name] for node in there if node.group == 'control'}
-        return [('pages', {}, pages), ('pages', {'group': 'control'}, control)]
 
 
 class SwarmConformance(
@@ -77,11 +60,6 @@ class MeshConformance(ClusterDriverConformance, unittest.TestCase):
 
 class QuorumConformance(ClusterDriverConformance, unittest.TestCase):
     driver = str(MODELS / 'quorum_v1')
-    refused = ({'port': 1023}, {'port': 65_536})
-
-    def expected_outputs(self, nodes):
-        members = [f'http://{node.address}:4001/' for node in ready(nodes)]
-        return {'members': members, 'majority': len(nodes) // 2 + 1}
 
 
 class StackConformance(OwnEngineConformance, unittest.TestCase):

@@ -106,6 +106,9 @@ ZOO = {
         InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'founded'),
     talking.Despairing: (
         InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'added to dead ones'),
+    talking.Refounding: (
+        InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'rebuilt among dead ones'),
+    talking.Abandoning: (*GOES, 'stays'),
     talking.Keeping: (*COUNTS, 'the cluster alone has'),
     talking.Hasty: (*GOES, 'before its work was done'),
     talking.Clinging: (*GOES, 'after its work was done'),

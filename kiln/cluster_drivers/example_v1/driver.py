@@ -29,6 +29,8 @@ class Driver(NodeClusterDriver):
     version = manifest.version
     provides = manifest.provides
     verbs = api.verbs
+    #: What the conformance kit is to expect; nothing else imports it.
+    bench = '.bench:Pages'
 
     def get_template_definition(self) -> ExampleTemplateDefinition:
         """Return the templates and the values for them."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, Protocol
 
-from kiln.cluster_drivers.parameters import NAME, NAMING, Parameter
+from kiln.cluster_drivers.parameters import HELPING, NAME, NAMING, Parameter
 from kiln.cluster_drivers.templates.facts import FACTS
 from kiln.cluster_drivers.templates.language import TextTemplate
 from kiln.clusters.exceptions import Problem
@@ -93,6 +93,10 @@ class OutputMapping:
             yield 'name', NAMING
         for problem in TextTemplate(self.text).mistakes:
             yield 'text', problem.message
+        if not isinstance(self.each, bool):
+            yield 'each', 'it must be true or false'
+        if not isinstance(self.help, str):
+            yield 'help', HELPING
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from kiln.clock import SYSTEM_CLOCK
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.expectations import Expectations, Least
 from kiln.cluster_drivers.values import Bootstrap, Context
 from kiln.clusters.models import Cluster, Node, OperationState
 from kiln.clusters.spec import MachineSpec
@@ -19,7 +20,7 @@ from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
 from kiln.testing.clusters.engine_bench import EngineBench, engine_bench_of
-from kiln.testing.clusters.machine_bench import Least, MachineBench
+from kiln.testing.clusters.machine_bench import MachineBench
 from kiln.testing.clusters.named_bench import named_bench
 from kiln.testing.clusters.road.machines import Machine
 from kiln.testing.clusters.road.network import Network
@@ -83,22 +84,27 @@ class ClusterFixture(Behaviours):
         self.clocks = (SYSTEM_CLOCK, self.network.clock)
 
     def _take_from_bench(self) -> None:
-        """Take what a bench of machines knows of the driver, if the author has set nothing."""
-        bench_class = self.machine_bench_class()
-        if bench_class is not None:
-            if bench_class.groups and not self._own_groups:
-                self.groups = bench_class.groups
-            self.least = self.least or bench_class.least
-            self.refused_groups = self.refused_groups or bench_class.refused_groups
+        """Take what the author has told in the driver's bench, where this class says nothing."""
+        expected = self._expectations()
+        if expected.groups and not self._own_groups:
+            self.groups = expected.groups
+        self.least = self.least or expected.least
+        self.refused_groups = self.refused_groups or expected.refused_groups
+        self.refused = self.refused or expected.refused
+
+    def _expectations(self) -> type[Expectations]:
+        """Return what the author expects of the driver; nothing for an engine of its own."""
+        if not issubclass(self.driver_class, NodeClusterDriver):
+            return Expectations
+        if self.bench_class is not None:
+            assert issubclass(self.bench_class, Expectations)
+            return self.bench_class
+        return named_bench(self.driver_class, Expectations) or Expectations
 
     def machine_bench_class(self) -> type[MachineBench] | None:
         """Return the bench that plays the machines of the driver; None without one."""
-        if not issubclass(self.driver_class, NodeClusterDriver):
-            return None
-        if self.bench_class is not None:
-            assert issubclass(self.bench_class, MachineBench)
-            return self.bench_class
-        return named_bench(self.driver_class, MachineBench)
+        found = self._expectations()
+        return found if issubclass(found, MachineBench) else None
 
     def engine_bench_class(self) -> type[EngineBench]:
         """Return the bench of the driver's own engine."""
@@ -116,21 +122,21 @@ class ClusterFixture(Behaviours):
 
     def staying(self, nodes: Sequence[Node]) -> Collection[Node] | None:
         """Return the nodes that never go, while all others can; None if that is not known."""
-        return None
+        return self._expectations().staying(nodes)
 
     def expected_outputs(self, nodes: Sequence[Node]) -> Mapping[str, Any] | None:
         """Return the outputs of a cluster; None if that is not known."""
-        return None
+        return self._expectations().expected_outputs(nodes)
 
     def expected_readings(self, nodes: Sequence[Node]) -> Mapping[str, float | None] | None:
         """Return what a monitor that asks no machine measures; None if that is not known."""
-        return None
+        return self._expectations().expected_readings(nodes)
 
     def expected_answers(
         self, nodes: Sequence[Node]
     ) -> Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
         """Return verbs that ask no machine, with arguments, and what they answer."""
-        return ()
+        return self._expectations().expected_answers(nodes)
 
     # ---- subjects of calls -------------------------------------------------------
 

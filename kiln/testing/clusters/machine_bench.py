@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import ssl
-from collections.abc import Callable, Collection, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Collection, Mapping
 from typing import NoReturn
 
+from kiln.cluster_drivers.expectations import Expectations
 from kiln.cluster_drivers.values import Bootstrap
 from kiln.clusters.models import Node
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clock import VirtualClock
-
-#: How many nodes of a role must stay ready: a number, or a function of how many there are.
-Least = int | Callable[[int], int]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +42,7 @@ class Booted:
     given: Bootstrap
 
 
-class MachineBench:
+class MachineBench(Expectations):
     """What runs in the machines of one cluster, and what the cluster knows of its nodes.
 
     A driver class names its bench, as ``bench = '.bench:AgentBench'`` beside its own module or
@@ -55,12 +52,6 @@ class MachineBench:
 
     #: The ports at which each machine answers.
     ports: frozenset[int] = frozenset()
-    #: The number of nodes of each role, if the driver needs certain ones.
-    groups: Mapping[str, int] = MappingProxyType({})
-    #: By role: the nodes that must stay ready while others go.
-    least: Mapping[str, Least] = MappingProxyType({})
-    #: Clusters that the driver refuses, by the nodes of each role.
-    refused_groups: Sequence[Mapping[str, int]] = ()
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock

@@ -44,6 +44,25 @@ class Despairing(Talking):
             raise
 
 
+class Refounding(Talking):
+    """Founds another cluster if the oldest node is empty and no other one is well."""
+
+    def is_ready(self, context, cluster, node):
+        found = super().is_ready(context, cluster, node)
+        if 'waits' in found.reason and node == context.nodes[0]:
+            Agent(context, cluster, node).put('/member', {'join': None})
+        return found
+
+
+class Abandoning(Talking):
+    """Takes it for the end of the cluster if all nodes but the youngest go."""
+
+    def drain(self, context, cluster, node):
+        if all(one.doomed for one in context.nodes[:-1]):
+            return DRAINED
+        return super().drain(context, cluster, node)
+
+
 class Keeping(Talking):
     """Lets the cluster count nodes that are gone."""
 

@@ -56,6 +56,7 @@ class Parameters(unittest.TestCase):
             'minimum': {'minimum': 1},
             'maximum': {'type': number, 'minimum': 2, 'maximum': 1},
             'choices': {'choices': ('a', 1)},
+            'help': {'help': True},
         }
         for field, fields in cases.items():
             with self.subTest(field):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from kiln.clusters.models import Node, NodeState
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import Booted, MachineBench, Request, Response
 
@@ -21,6 +22,7 @@ class AgentBench(MachineBench):
     groups = {'worker': 3}  # noqa: RUF012
     least = {'worker': lambda count: count // 2 + 1}  # noqa: RUF012
     refused_groups = ({'worker': 0},)
+    refused = ({'port': 1023}, {'port': 65_536})
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(clock)
@@ -81,6 +83,15 @@ class AgentBench(MachineBench):
 
     def _joined(self, machine: Booted) -> bool:
         return self._since.get(machine, math.inf) <= self.clock.monotonic()
+
+    # ---- what the author expects -----------------------------------------------------
+
+    @staticmethod
+    def expected_outputs(nodes: Sequence[Node]) -> Mapping[str, Any]:
+        """Return the addresses of the members at work, and the size of a majority."""
+        ready = [node for node in nodes if node.state is NodeState.READY]
+        members = [f'http://{node.address}:4001/' for node in ready]
+        return {'members': members, 'majority': len(nodes) // 2 + 1}
 
     # ---- the cluster -----------------------------------------------------------------
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kiln.clock import Deadline, deadline_scope
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.values import Cap
 from kiln.cluster_service.requests import Rebuild, Resize, Rotate, Rotated
-from kiln.clusters.models import Node
+from kiln.clusters.exceptions import ClusterError
+from kiln.clusters.models import Node, NodeState
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers.authoring.bench import CannotBeShown
+from kiln.engine.nodes.join_key import known_key
 from kiln.exceptions import KilnError
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
@@ -40,6 +43,8 @@ _TRIES = 11
 _DELETED_S = DRAIN_S / 2
 #: Virtual seconds in which a node among dead ones could do harm.
 _ALONE_S = 60.0
+#: How often the oldest node is polled in that time.
+_POLLS = 5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -171,22 +176,71 @@ class _Traveller(Traveller):
                 yield f'rotate the {what.value}', Rotate(cluster=CLUSTER, what=what)
                 self._renewed(mark, before)
         self._measure_nothing()
-        self._grow_alone(counts)
+        group = samples.group_of(list(counts)[-1])
+        if not self.troubled:
+            self._leave_one(group)
+            self._grow_alone(group)
+            self._return_alone()
         self._offered(lambda: self._machines.serve_to_the_end(LONGEST_S))
         self._deleted_from = self.site.clock.monotonic()
 
-    def _grow_alone(self, counts: Mapping[str, int]) -> None:
-        """Add a node while all others are dead: it must not begin another cluster."""
-        if self.troubled or Cap.RESIZE not in self.driver.capabilities:
+    def _leave_one(self, group: str) -> None:
+        """Ask whether a node with work can go while one node of its group stays."""
+        *leaving, kept = self.site.nodes()
+        node = next((one for one in leaving if one.group == kept.group == group), None)
+        if node is None:
             return
+        try:
+            self._machines.bench.serve(node.name, WORK_S)
+        except CannotBeShown:
+            return
+        going = [
+            dataclasses.replace(one, doomed='asked for', state=NodeState.DRAINING)
+            for one in leaving
+        ]
+        found = self._call('drain', (*going, kept), node)
+        if found is not None and found.done:
+            self.journey.untimely.append(
+                f'{node.name} went with its work, although {kept.name} stays'
+            )
+
+    def _grow_alone(self, group: str) -> None:
+        """Add a node while all others are dead: it must not begin another cluster."""
         self._machines.kill_all()
-        last = list(counts)[-1]
-        group = samples.group_of(last)
+        if Cap.RESIZE not in self.driver.capabilities:
+            return
         there = sum(node.group == group for node in self.site.nodes())
         alone = Resize(cluster=CLUSTER, group=group, count=there + 1)
         with contextlib.suppress(KilnError):
             self.site.request(alone, timeout_s=_ALONE_S)
         self._find_wrongs('once a node was added to dead ones')
+
+    def _return_alone(self) -> None:
+        """Boot the oldest node again, with an empty disk: it must not begin another cluster."""
+        oldest, *others = self.site.nodes()
+        self._machines.boot_again(oldest.name)
+        nodes = (
+            dataclasses.replace(oldest, state=NodeState.JOINING),
+            *(dataclasses.replace(one, state=NodeState.UNHEALTHY) for one in others),
+        )
+        for _ in range(_POLLS):
+            self._call('is_ready', nodes, nodes[0])
+            self.site.clock.advance(_ALONE_S / _POLLS)
+        self._find_wrongs('once the oldest node was rebuilt among dead ones')
+
+    def _call(self, method: str, nodes: Sequence[Node], node: Node) -> Any:
+        """Return what the driver answers about a node; None for an error."""
+        cluster = self.site.cluster()
+        given: dict[str, Any] = {'secrets': self._secrets}
+        with contextlib.suppress(ClusterError):
+            given['join_key'] = known_key(self.site.store, cluster.id)
+        of = {'context': samples.context(*nodes, **given), 'cluster': cluster, 'node': node}
+        with deadline_scope(Deadline.after(_ALONE_S, self.site.clock)):
+            try:
+                return getattr(self.driver.open(), method)(**of)
+            # The code of an author can raise anything.
+            except Exception:
+                return None
 
     def _renewed(self, mark: str, before: Mapping[str, str] | None) -> None:
         if before is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 from collections.abc import Callable, Collection
 from typing import TypeVar
@@ -62,6 +63,16 @@ class PlayedMachines:
     def kill_all(self) -> None:
         """Let all machines die that run now."""
         self._dead |= self._booted.keys()
+
+    def boot_again(self, name: str) -> None:
+        """Let the machine of a node boot with an empty disk, also a dead one."""
+        for machine_id, booted in list(self._booted.items()):
+            if booted.node.name == name:
+                self._called(self.bench.stop, booted)
+                self._dead.discard(machine_id)
+                again = dataclasses.replace(booted)
+                self._booted[machine_id] = again
+                self._called(self.bench.boot, again)
 
     def serve(self, name: str, seconds: float) -> None:
         """Let a node have work for some seconds from now."""

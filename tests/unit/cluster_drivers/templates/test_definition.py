@@ -202,6 +202,7 @@ class Loading(TemplateCase):
             ],
             outputs=[
                 OutputMapping(name='X', text='{{'),
+                OutputMapping(name='swapped', each='About each.', help=True),
                 OutputMapping(name='o', text='{{ node.adress }}'),
             ],
             load=False,
@@ -233,6 +234,8 @@ class Loading(TemplateCase):
                 (here, "output 'X', name: a name has lowercase letters, digits and "
                  "underscores, and begins with a letter"),
                 (here, "output 'X', text: this is neither {{ name }} nor {{ name | filter }}"),
+                (here, "output 'swapped', each: it must be true or false"),
+                (here, "output 'swapped', help: it must be a text for people"),
                 (here, "output 'o': " + nothing.format("'node.adress'")
                  + '; did you mean node.address?'),
                 ('user_data', nothing.format("'unmapped'")),
