@@ -106,7 +106,7 @@ class AgentBench(MachineBench):
         return self._counted.keys() - joining
 
     def wrongs(self) -> Collection[str]:
-        """Return how often too many the cluster was founded, and who led too early."""
+        """Return how often too many the cluster was founded, and members that led too early."""
         often = [f'it was founded {self._founded} times'] if self._founded > 1 else []
         return [*often, *self._early]
 
