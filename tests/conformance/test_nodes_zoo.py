@@ -108,6 +108,7 @@ ZOO = {
         InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'added to dead ones'),
     talking.Refounding: (
         InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'rebuilt among dead ones'),
+    talking.Rash: (InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'before it was'),
     talking.Abandoning: (*GOES, 'stays'),
     talking.Keeping: (*COUNTS, 'the cluster alone has'),
     talking.Hasty: (*GOES, 'before its work was done'),

@@ -5,7 +5,7 @@ import sys
 
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.monitor import Metric, Monitor
-from kiln.cluster_drivers.values import DRAINED, Drained, Readiness
+from kiln.cluster_drivers.values import DRAINED, READY, Drained, Readiness
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import NodeState
 from kiln.testing.clusters import MachineBench, find_driver
@@ -52,6 +52,14 @@ class Refounding(Talking):
         if 'waits' in found.reason and node == context.nodes[0]:
             Agent(context, cluster, node).put('/member', {'join': None})
         return found
+
+
+class Rash(Talking):
+    """Takes the node that founds the cluster for a member at once."""
+
+    def is_ready(self, context, cluster, node):
+        found = super().is_ready(context, cluster, node)
+        return READY if 'founds' in found.reason else found
 
 
 class Abandoning(Talking):

@@ -32,6 +32,8 @@ class AgentBench(MachineBench):
         #: The members that count for the quorum: name and token.
         self._counted: dict[str, str] = {}
         self._founded = 0
+        #: Machines that were to lead others before they were members themselves.
+        self._early: list[str] = []
         #: By name: the time until which a member hands over what it stores.
         self._busy_until: dict[str, float] = {}
 
@@ -53,6 +55,9 @@ class AgentBench(MachineBench):
                 return _said(self._member(machine, mine, content))
             case ['cluster'], None:
                 return _said({'members': sorted(self._counted), 'entries': 12})
+            case ['members', _], _ if not self._joined(machine):
+                self._early.append(f'{mine["member"]} was to lead before it was a member')
+                return Response(status=409)
             case ['members', other], {'token': token}:
                 self._counted[other] = token
             case ['members'], list(names):
@@ -101,8 +106,9 @@ class AgentBench(MachineBench):
         return self._counted.keys() - joining
 
     def wrongs(self) -> Collection[str]:
-        """Return how often too many the cluster was founded."""
-        return [f'it was founded {self._founded} times'] if self._founded > 1 else ()
+        """Return how often too many the cluster was founded, and members that led too early."""
+        often = [f'it was founded {self._founded} times'] if self._founded > 1 else []
+        return [*often, *self._early]
 
     def serve(self, name: str, seconds: float) -> None:
         """Let a member store something that takes as long to hand over."""
