@@ -63,10 +63,10 @@ class Rash(Talking):
 
 
 class Abandoning(Talking):
-    """Takes it for the end of the cluster if all nodes but the youngest go."""
+    """Takes it for the end of the cluster if all nodes of a group but the youngest go."""
 
     def drain(self, context, cluster, node):
-        if all(one.doomed for one in context.nodes[:-1]):
+        if all(one.doomed for one in context.nodes[:-1] if one.group == node.group):
             return DRAINED
         return super().drain(context, cluster, node)
 

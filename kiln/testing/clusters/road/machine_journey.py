@@ -186,19 +186,23 @@ class _Traveller(Traveller):
 
     def _leave_one(self, group: str) -> None:
         """Ask whether a node with work can go while one node of its group stays."""
-        *leaving, kept = self.site.nodes()
-        node = next((one for one in leaving if one.group == kept.group == group), None)
-        if node is None:
+        nodes = self.site.nodes()
+        *leaving, kept = (one for one in nodes if one.group == group)
+        if not leaving:
             return
+        node = leaving[0]
         try:
             self._machines.bench.serve(node.name, WORK_S)
         except CannotBeShown:
             return
-        going = [
+        # Not those of other groups: a cluster can end with them.
+        going = tuple(
             dataclasses.replace(one, doomed='asked for', state=NodeState.DRAINING)
-            for one in leaving
-        ]
-        found = self._call('drain', (*going, kept), node)
+            if one in leaving
+            else one
+            for one in nodes
+        )
+        found = self._call('drain', going, node)
         if found is not None and found.done:
             self.journey.untimely.append(
                 f'{node.name} went with its work, although {kept.name} stays'
