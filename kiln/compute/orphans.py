@@ -26,9 +26,6 @@ KINDS = frozenset({'port', 'volume'})
 # In any other state an operation is in progress, or the state is unknown.
 _AT_REST = frozenset({State.ACTIVE, State.SUSPENDED, State.STOPPED, State.ERROR})
 
-#: A wall clock that is being adjusted passes at least this share of the time that passes.
-_SLOWEST = 0.999
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rules:
@@ -93,7 +90,7 @@ class Suspect:
 
     def confirmed(self, grace_s: float) -> bool:
         """Return True if two polls, far enough apart, found it."""
-        return self.sightings > 1 and self.last_seen - self.first_seen >= grace_s * _SLOWEST
+        return self.sightings > 1 and self.last_seen - self.first_seen >= grace_s
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

@@ -150,11 +150,6 @@ class TwoLooks(unittest.TestCase):
         seen = self.looks((NOW, [port()]), (NOW + GRACE, [port()]))
         self.assertEqual([('p', 2, True)], seen)
 
-    def test_a_wall_clock_that_is_adjusted_meanwhile_hides_no_orphan(self):
-        for passed, proven in ((0.9995 * GRACE, True), (0.99 * GRACE, False)):
-            seen = self.looks((NOW, [port()]), (NOW + passed, [port()]))
-            self.assertEqual([('p', 2, proven)], seen)
-
     def test_many_sightings_within_the_grace_prove_nothing(self):
         times = [NOW + step for step in range(0, int(GRACE), 10)]
         self.assertEqual([('p', 10, False)], self.looks(*((at, [port()]) for at in times)))
@@ -239,8 +234,7 @@ class Properties(unittest.TestCase):
             while seen < len(looks) and orphan.key in alone[-1 - seen]:
                 seen += 1
             self.assertGreater(seen, 1)
-            first = min(one.at for one in looks[-seen:])
-            self.assertGreaterEqual(last.at - first, 0.999 * GRACE)
+            self.assertGreaterEqual(last.at - min(one.at for one in looks[-seen:]), GRACE)
 
     @given(histories, rulings)
     @settings(max_examples=examples(25), deadline=None)
