@@ -207,6 +207,8 @@ class _Traveller(Traveller):
             self.journey.untimely.append(
                 f'{node.name} went with its work, although {kept.name} stays'
             )
+        # What was asked is called off: an idle cluster takes its nodes into use again.
+        self.site.tend()
 
     def _grow_alone(self, group: str) -> None:
         """Add a node while all others are dead: it must not begin another cluster."""
