@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import datetime
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -47,6 +48,11 @@ class SystemClock:
 
 
 SYSTEM_CLOCK: Clock = SystemClock()
+
+
+def clock_time(at: float) -> str:
+    """Return the UTC time of day for people, to the second."""
+    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime('%H:%M:%SZ')
 
 
 class ClockEvent:

@@ -7,14 +7,14 @@ import contextlib
 import functools
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from cliff.app import App
 from cliff.command import Command
 
 from kiln.cli.commands import CommandTable
-from kiln.cli.exit_codes import ExitCode, code_of, explain
+from kiln.cli.exit_codes import ExitCode, UsageError, code_of, explain
 from kiln.cli.output.visible_stream import visible_stream
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.clusters.exceptions import WithProblems
@@ -117,7 +117,7 @@ class KilnApp(App):
     def backend_name(self) -> str:
         """The name of the backend that the command uses."""
         name: str | None = self.options.backend
-        return name or self.backends.default_backend
+        return self.backends.default_backend if name is None else name
 
     @contextlib.contextmanager
     def open_backend(self, *, wait_s: float = 1.0) -> Iterator[Compute]:
@@ -233,6 +233,7 @@ class KilnApp(App):
         """Run one command and return its exit status; never raise."""
         try:
             try:
+                _check_text(argv)
                 result = super().run(argv)
                 if isinstance(self._error, Exception) and result != ExitCode.OUTPUT_CLOSED:
                     result = code_of(self._error)
@@ -251,7 +252,15 @@ class KilnApp(App):
             logging.getLogger().removeHandler(self._complaints)
         if result == ExitCode.INTERRUPTED and self.terminated:
             result = ExitCode.TERMINATED
-        elif result == ExitCode.INTERRUPTED:
+        # The error of a cancelled operation has been reported.
+        elif result == ExitCode.INTERRUPTED and not isinstance(self._error, Exception):
             self.LOG.error('Interrupted.')
         self.stderr.flush()
         return result
+
+
+def _check_text(argv: Sequence[str]) -> None:
+    """Refuse arguments that are not text; neither stores nor backends could take them."""
+    for number, word in enumerate(argv, 1):
+        if not word.isascii() and any('\ud800' <= letter <= '\udfff' for letter in word):
+            raise UsageError(f'Cannot read argument {number}: {word!a} is not UTF-8 text.')

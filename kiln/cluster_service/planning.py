@@ -13,12 +13,19 @@ from typing import Any
 from kiln.clock import Clock
 from kiln.cluster_drivers.selection.request import Image, Wish
 from kiln.cluster_drivers.values import Context
+from kiln.cluster_file.checking import check
 from kiln.cluster_file.merging import combined
 from kiln.cluster_service import requests
 from kiln.cluster_service.choosing import chosen, removals
 from kiln.cluster_service.drivers import SiteDrivers
 from kiln.cluster_service.proposals import Proposal, changes_spec
-from kiln.clusters.exceptions import ClusterError, ClusterNotFound, InvalidCluster, Problem
+from kiln.clusters.exceptions import (
+    ClusterBusy,
+    ClusterError,
+    ClusterNotFound,
+    InvalidCluster,
+    Problem,
+)
 from kiln.clusters.limits import DEFAULT_LIMITS, NodeLimits
 from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationKind
 from kiln.clusters.spec import (
@@ -90,6 +97,7 @@ class Planning:
         except ClusterNotFound:
             found = self._new(spec)
         else:
+            self._check_stays(there)
             _check_driver(spec, there)
             wanted = dataclasses.replace(there, spec=spec)
             found = self._changed(there, wanted, OperationKind.UPDATE)
@@ -283,6 +291,8 @@ class Planning:
     ) -> Proposal:
         # Planning takes as long as there are nodes.
         self._check_size(cluster, before)
+        if before is None or before.spec != cluster.spec:
+            check(cluster.spec)
         operation = Operation(id='', cluster_id=cluster.id, kind=kind, args=args)
         # A deletion does not need the driver, which can be missing.
         if kind is OperationKind.DELETE or self._drivers.plans_nodes(cluster.pin):
@@ -300,6 +310,16 @@ class Planning:
             kind=kind, cluster=cluster, before=before, plan=plan, doomed=doomed, args=args,
             template=self._contexts.template(cluster), notices=(*notices, *holds),
         )  # fmt: skip
+
+    def _check_stays(self, there: Cluster) -> None:
+        """Refuse to declare a cluster that is being deleted: it would not be there."""
+        for operation in self._store.operations.open(there.id):
+            if operation.kind is OperationKind.DELETE and not operation.cancelled:
+                raise ClusterBusy(
+                    f'Cannot declare cluster {there.name!r}: it is being deleted. Wait until it '
+                    f"is gone ('kiln cluster watch {there.name}' follows that), or cancel the "
+                    f"deletion ('kiln cluster cancel {there.name}')."
+                )
 
     def _check_size(self, cluster: Cluster, before: Cluster | None) -> None:
         """Refuse a cluster that grows beyond the limits of groups and clusters."""

@@ -119,7 +119,7 @@ class Clusters:
             # A deletion must always be possible.
             supersede = proposal.kind is OperationKind.DELETE
             room = None if supersede else self._room(cluster, operation)
-            self._store.operations.submit(operation, supersede=supersede, room=room)
+            operation = self._store.operations.submit(operation, supersede=supersede, room=room)
         self._offer(cluster.id)
         return operation
 

@@ -79,7 +79,7 @@ class DriverManager:
         ``defaults`` are for options of the driver that its group leaves unset, for a
         controller that has its own names for these options.
         """
-        name = name or self.default_backend
+        name = self.default_backend if name is None else name
         reopen, settings = self._configured(name, clock, defaults or {})
         notified = default_listeners(metrics=self._site.metrics, tracing=self._site.tracing)
         return Compute(
@@ -90,7 +90,7 @@ class DriverManager:
         self, name: str | None = None, *, clock: Clock = SYSTEM_CLOCK
     ) -> AmphoraComputeDriver:
         """Return the bare driver of a backend without any guard, for tests and repairs."""
-        reopen, _ = self._configured(name or self.default_backend, clock, {})
+        reopen, _ = self._configured(self.default_backend if name is None else name, clock, {})
         return reopen()
 
     def _configured(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -93,11 +94,17 @@ def register(
                 conf.set_override(opt.dest, typed, group)
             # Read once, so that an invalid value is found now instead of during a
             # build.
-            getattr(conf[group], opt.dest)
+            _check_finite(getattr(conf[group], opt.dest))
     except (cfg.Error, ValueError) as exc:
         what = f'option [{group}] {opt.dest}' if opt else f'the options of [{group}]'
         raise ConfigurationError(f'Cannot use {what}: {exc}') from exc
     return conf[group]
+
+
+def _check_finite(value: Any) -> None:
+    # Bounds hold nothing back here: no comparison with nan is true.
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f'{value} is not a finite number')
 
 
 def environment_name(group: str, option: str) -> str:

@@ -91,6 +91,12 @@ class Loading(unittest.TestCase):
         conf = self.load(environment={'KILN_X__MANY': 'a\nb'})
         self.assertEqual(['a', 'b'], kiln_conf.register(conf, 'x', [cfg.MultiStrOpt('many')]).many)
 
+    def test_a_number_that_is_not_finite_is_refused(self):
+        for word in ('nan', 'inf'):
+            conf = self.load(environment={'KILN_X__SECONDS': word})
+            with self.subTest(word), self.assertRaisesRegex(ConfigurationError, 'not a finite'):
+                kiln_conf.register(conf, 'x', [cfg.FloatOpt('seconds', min=1.0)])
+
     def test_an_option_named_like_a_method_of_its_group_is_refused(self):
         for name in ('keys', 'items', 'values', 'get'):
             with self.assertRaisesRegex(ConfigurationError, rf'\[compute:east\] {name}'):

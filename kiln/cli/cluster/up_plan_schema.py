@@ -16,7 +16,7 @@ from kiln.cli.exit_codes import UsageError
 from kiln.cli.output.cluster_fields import output_lines
 from kiln.cli.site.stores import clusters_extra
 from kiln.clusters.exceptions import ClusterNotFound, InvalidCluster
-from kiln.clusters.models import OperationState
+from kiln.clusters.models import OperationKind, OperationState
 from kiln.exceptions import KilnError
 
 if TYPE_CHECKING:
@@ -143,6 +143,8 @@ def _under_way(site: Site, proposal: Proposal) -> Entered | None:
     view = site.clusters.show(before.id)
     operation = view.operation
     if operation is None or operation.state.ended or operation.cancelled:
+        return None
+    if operation.kind is OperationKind.DELETE:
         return None
     return Entered(cluster=before, operation=operation, after=site.clusters.last_event())
 

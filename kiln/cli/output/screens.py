@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import datetime
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kiln.cli.cluster.following import Show
 from kiln.cli.output.operation_progress import Course, GroupCourse
 from kiln.cli.output.visible_stream import drawn_on
+from kiln.clock import clock_time
 from kiln.cluster_service.why import hint, span
 from kiln.clusters.models import Cause, Event, Node, NodeState
 from kiln.engine.plan.changes import named
@@ -173,8 +173,3 @@ def _messages(cause: Cause | None) -> Iterator[str]:
 
 def _line(text: str) -> str:
     return redact(visible(' '.join(text.split())))
-
-
-def clock_time(at: float) -> str:
-    """Return the UTC time of day, to the second."""
-    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime('%H:%M:%SZ')

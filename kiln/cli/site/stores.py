@@ -34,7 +34,7 @@ def configured_store(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Store:
     with clusters_extra():
         # Only commands on clusters need SQLAlchemy, and it takes a while to import.
         from kiln.db.store import open_store
-    url, wait_s = conf.db.url or default_url(), conf.db.lock_timeout
+    url, wait_s = _url(conf), conf.db.lock_timeout
     return open_store(url, clock=clock, keys=conf.db.key_file, lock_timeout_s=wait_s)
 
 
@@ -42,8 +42,21 @@ def configured_database(conf: Any) -> Database:
     """Open the database, whatever its revision; otherwise like ``configured_store``."""
     with clusters_extra():
         from kiln.db.store import open_database
-    url, wait_s = conf.db.url or default_url(), conf.db.lock_timeout
+    url, wait_s = _url(conf), conf.db.lock_timeout
     return open_database(url, clock=SYSTEM_CLOCK, lock_timeout_s=wait_s)
+
+
+def _url(conf: Any) -> str:
+    """Return the URL of the store; the folder of a configured file must exist."""
+    url: str | None = conf.db.url
+    scheme, _, path = (url or '').partition(':///')
+    # A mistyped folder would be a store of its own, without clusters.
+    if scheme.startswith('sqlite') and path and not Path(path).parent.is_dir():
+        raise ConfigurationError(
+            f'Cannot open the store {path}: there is no folder {Path(path).parent}. Create it, or '
+            f'correct [db] url.'
+        )
+    return url or default_url()
 
 
 def configured_hooks(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Hooks:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 import sqlalchemy as sa
 
 from kiln.clusters.exceptions import ClusterBusy, ClusterChanged, ClusterNotFound
-from kiln.clusters.models import Operation, OperationState, Step, StepState
+from kiln.clusters.models import Operation, OperationKind, OperationState, Step, StepState
 from kiln.db.leases import shut_out
 from kiln.db.records.base import Records
 from kiln.db.records.room import Room
@@ -29,11 +29,12 @@ class Operations(Records):
 
     def submit(
         self, operation: Operation, *, supersede: bool = False, room: Room | None = None
-    ) -> None:
+    ) -> Operation:
         """Submit an operation that keeps the desired state, such as a reboot or a deletion.
 
-        It is in the store when this returns. With ``supersede`` running operations are
-        cancelled; the engine ends them before it starts this one.
+        Return it; it is in the store by then. With ``supersede`` running operations are
+        cancelled; the engine ends them before it starts this one. But a deletion joins one
+        that is running: nothing is written, and the running one is returned.
 
         :raises TooManyNodes: there is not enough ``room``.
         :raises ClusterBusy: another operation is running; the message names it.
@@ -44,9 +45,13 @@ class Operations(Records):
             there = sa.select(cluster.c.id).where(cluster.c.id == operation.cluster_id)
             if connection.execute(there).first() is None:
                 raise ClusterNotFound(f'Cannot find cluster {operation.cluster_id!r}.')
+            for other in _open_ones(connection, operation.cluster_id):
+                if supersede and _deletes_as(other, operation):
+                    return other
             enter(connection, operation, supersede=supersede)
             if room is not None:
                 room.reserve(connection)
+            return operation
 
     def cancel(self, operation_id: str) -> Operation:
         """Request the cancellation of an operation; return its current state.
@@ -81,7 +86,7 @@ class Operations(Records):
             if newest is None:
                 raise ClusterNotFound(f'Cannot find cluster {there.cluster_id!r}.')
             if not there.state.ended:
-                raise ClusterBusy(_busy('retry', there))
+                raise ClusterBusy(_busy(connection, 'retry', there))
             mine = sa.and_(table.c.id == operation_id, table.c.seq == newest)
             going_on = dataclasses.replace(
                 there, state=OperationState.QUEUED, deadline_at=deadline_at, cancelled=False,
@@ -187,21 +192,31 @@ def enter(connection: sa.Connection, operation: Operation, *, supersede: bool = 
 
     :raises ClusterBusy: another operation is running, and ``supersede`` is not set.
     """
-    others = sa.and_(table.c.cluster_id == operation.cluster_id, _OPEN)
     if supersede:
+        others = sa.and_(table.c.cluster_id == operation.cluster_id, _OPEN)
         connection.execute(sa.update(table).where(others).values(cancelled=True))
     else:
-        question = sa.select(table).where(others).order_by(table.c.seq)
-        for other in read(OPERATION.value, connection.execute(question)):
-            raise ClusterBusy(_busy(operation.kind.value, other))
+        for other in _open_ones(connection, operation.cluster_id):
+            raise ClusterBusy(_busy(connection, operation.kind.value, other))
     connection.execute(sa.insert(table), OPERATION.row(operation))
 
 
-def _busy(verb: str, other: Operation) -> str:
-    return (
-        f'Cannot {verb} cluster {other.cluster_id}: operation {other.id} ({other.kind.value}) is '
-        f'{other.state.value}.'
-    )
+def _open_ones(connection: sa.Connection, cluster_id: str) -> Iterable[Operation]:
+    question = sa.select(table).where(table.c.cluster_id == cluster_id, _OPEN)
+    return read(OPERATION.value, connection.execute(question.order_by(table.c.seq)))
+
+
+def _deletes_as(other: Operation, wanted: Operation) -> bool:
+    """Return whether an operation is a deletion that does all that is wanted."""
+    if other.cancelled or {other.kind, wanted.kind} != {OperationKind.DELETE}:
+        return False
+    return other.args.items() >= wanted.args.items()
+
+
+def _busy(connection: sa.Connection, verb: str, other: Operation) -> str:
+    name = connection.scalar(sa.select(cluster.c.name).where(cluster.c.id == other.cluster_id))
+    going = 'is being cancelled' if other.cancelled else f'is {other.state.value}'
+    return f'Cannot {verb} cluster {name!r}: its {other.kind.value} {going}.'
 
 
 def put_off(connection: sa.Connection, cluster_id: str, *, since: float, at: float) -> None:

@@ -164,6 +164,10 @@ class Build(NodeAction):
             if self._state.desired.has_other_places(member.node):
                 member.not_before = 0.0
             self._nodes.change(member, attempt=member.node.attempt + 1)
+        elif lifecycle.refused_for_good(error):
+            message = f'Cannot build node {member.node.name}: its backend refuses the request.'
+            cause = lifecycle.cause_of(error)
+            self._state.refusal = Cause(code=cause.code, message=message, because=cause)
 
 
 class Find(NodeAction):

@@ -268,10 +268,15 @@ def _paired(
 ) -> tuple[list[tuple[Node, Place]], list[Node], list[Place]]:
     """Return the nodes paired with their new places, those only removed, and places only added.
 
-    The last nodes in the order of removal are replaced, within their zone if possible.
+    The last nodes in the order of removal are replaced, within their zone if possible. But
+    those that are UNKNOWN are only removed, as far as others suffice: they get no successor
+    until their state is known, so the places would be filled later than necessary.
     """
     count = min(len(surplus), len(lacking))
-    extra, moving = list(surplus[: len(surplus) - count]), surplus[len(surplus) - count :]
+    waiting_first = sorted(surplus, key=lambda node: node.state is not NodeState.UNKNOWN)
+    replaced = {node.id for node in waiting_first[len(surplus) - count :]}
+    extra = [node for node in surplus if node.id not in replaced]
+    moving = [node for node in surplus if node.id in replaced]
     by_zone: dict[str | None, collections.deque[int]] = collections.defaultdict(collections.deque)
     for index, place in enumerate(lacking):
         by_zone[place.zone].append(index)

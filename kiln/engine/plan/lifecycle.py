@@ -19,9 +19,12 @@ from kiln.exceptions import (
     InstanceNotFoundError,
     InstanceStateConflict,
     InsufficientCapacity,
+    InvalidRequest,
     KilnError,
     Outcome,
     QuotaExceeded,
+    ResourceNotFoundError,
+    UnsupportedOperation,
 )
 
 #: Seconds from the first failure until the next attempt; doubled each time.
@@ -163,6 +166,12 @@ def after_failure(kind: ActionKind, node: Node, error: BaseException, tries: int
     # All other actions only poll or remove. They are repeated until the deadline of the
     # operation, since giving up would leave something behind.
     return again
+
+
+def refused_for_good(error: BaseException) -> bool:
+    """Return whether a build was refused for what it requests: another is refused as well."""
+    wrong = InvalidRequest | ResourceNotFoundError | UnsupportedOperation
+    return isinstance(error, wrong) and error.outcome is Outcome.NOT_APPLIED
 
 
 def _after_build(error: BaseException, again: Verdict, failed: Verdict) -> Verdict:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from kiln.clock import clock_time
 from kiln.clusters.models import Node, NodeState
 from kiln.clusters.spec import Health, NodeGroupSpec
 from kiln.engine.plan.changes import going
@@ -56,8 +58,10 @@ def remediate(
     waiting = [node for *_, node in queue]
     hold, room = _brake(group, live, given_up)
     if setback is not None and now < setback.until and not hold:
-        wait_s = setback.until - now
-        hold = f'{setback.count} nodes failed in a row, and the next is built in {wait_s:.0f} s'
+        hold = (
+            f'{setback.count} nodes failed in a row, and the next is built at '
+            f'{clock_time(math.ceil(setback.until))}'
+        )
         room = 0
     if len(waiting) > room and not hold:
         hold = f'others are under way, and max_in_flight is {group.health.max_in_flight}'

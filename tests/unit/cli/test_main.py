@@ -90,9 +90,19 @@ class Errors(Shell):
         for word in ('x', '-1', '0', 'nan', 'inf'):
             err = self.fails(2, 'compute', 'check', f'--timeout={word}')
             self.assertIn(f"'{word}' is not a number above 0", err)
+        for words in (('compute', 'check', '--timeout=1e308'), ('orphans', '--grace', '31536001')):
+            self.assertIn('is more than a year', self.fails(2, *words))
         self.assertIn(
             "'1.5' is not a whole number above 0", self.fails(2, 'demo', '--fleet', '1.5')
         )
+
+    def test_an_argument_that_is_not_text_is_refused_by_its_number(self):
+        for argv in (('cluster', 'show', '\udcff'), ('node', 'list', 'web\udc80')):
+            err = self.fails(2, *argv)
+            self.assertRegex(err, r"Cannot read argument \d: '\S*\\udc(ff|80)' is not UTF-8 text")
+
+    def test_an_empty_name_of_a_backend_is_not_the_default_backend(self):
+        self.assertIn("''", self.fails(2, '--backend', '', 'compute', 'list'))
 
     def test_a_configuration_that_cannot_be_read_is_one_line_and_status_2(self):
         for argv in (

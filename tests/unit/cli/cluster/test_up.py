@@ -107,6 +107,18 @@ class Up(SiteShell):
         self.assertIn('web: create succeeded\nweb: addresses: ', self.up())
         self.assertIn('create to the declared state is running already', self.err)
 
+    def test_a_cluster_that_is_being_deleted_cannot_be_declared(self):
+        self.up()
+        self.ok('cluster', 'delete', 'web', '--yes', '--no-wait')
+        for words in (('up', '--yes'), ('plan', '--detailed-exitcode'), ('up', '--plan')):
+            with self.subTest(words):
+                command, *options = words
+                said = self.fails(ExitCode.CONFLICT, command, str(self.path), *options)
+                self.assertIn("Cannot declare cluster 'web': it is being deleted", said)
+        self.ok('cluster', 'cancel', 'web')
+        self.up('--yes')
+        self.assertEqual(5, len(self.nodes()))
+
     def test_finding_12_a_failure_is_reported_with_its_cause_and_exit_code(self):
         self.config.write_text(
             self.config.read_text() + '[compute:small]\ndriver = noop\nquota = 1\n'

@@ -22,6 +22,7 @@ class Commands(Shell):
     def setUp(self):
         super().setUp()
         self.path = self.folder / 'state' / 'kiln.db'
+        self.path.parent.mkdir()
         self.say('')
 
     def say(self, more):
@@ -48,6 +49,14 @@ class Commands(Shell):
         checked = self.json('db', 'check')
         self.assertEqual((True, f'file {self.path}'), (checked['usable'], checked['store']))
         self.assertEqual((0, []), (checked['cluster'], checked['dangling_leases']))
+
+    def test_a_store_in_a_folder_that_does_not_exist_is_refused(self):
+        self.path.parent.rmdir()
+        for words in (['db', 'check'], ['cluster', 'list'], ['db', 'upgrade']):
+            with self.subTest(words):
+                said = self.fails(ExitCode.USAGE, *words)
+                self.assertIn(f'there is no folder {self.path.parent}. Create it', said)
+        self.assertFalse(self.path.parent.exists())
 
     def test_upgrade_reports_what_it_did(self):
         self.ok('db', 'upgrade')

@@ -27,7 +27,7 @@ class Operations(ClusterCase):
     def test_a_second_running_operation_is_refused(self):
         for state in (state for state in OperationState if not state.ended):
             self.settle(state=state)
-            with self.assertRaisesRegex(ClusterBusy, f'op-web .create. is {state}'):
+            with self.assertRaisesRegex(ClusterBusy, f"cluster 'web': its create is {state}"):
                 self.submit()
         self.assertEqual(1, len(self.store.operations.of('c-web')))
 
@@ -35,6 +35,30 @@ class Operations(ClusterCase):
         self.submit(kind=OperationKind.DELETE, supersede=True)
         old, new = self.store.operations.open('c-web')
         self.assertEqual((True, False), (old.cancelled, new.cancelled))
+
+    def test_a_deletion_joins_one_that_does_as_much(self):
+        forced = {'args': {'force': True}}
+        cases = ((1, {}, {}), (1, forced, {}), (2, {}, forced), (1, forced, forced))
+        for number, (kept, first, second) in enumerate(cases):
+            with self.subTest(first=first, second=second):
+                for one in self.store.operations.open('c-web'):
+                    self.settle(one.id)
+                ids = [f'op-{number}-1', f'op-{number}-2']
+                entered = [
+                    self.store.operations.submit(
+                        samples.operation(op_id, kind=OperationKind.DELETE, **args), supersede=True
+                    )
+                    for op_id, args in zip(ids, (first, second), strict=True)
+                ]
+                self.assertEqual(ids[-1 if kept == 2 else 0], entered[1].id)
+                running = self.store.operations.open('c-web')
+                self.assertEqual(ids[:kept], [one.id for one in running])
+
+    def test_a_deletion_does_not_join_one_that_is_being_cancelled(self):
+        self.submit('op-2', OperationKind.DELETE, supersede=True)
+        self.store.operations.cancel('op-2')
+        self.submit('op-3', OperationKind.DELETE, supersede=True)
+        self.assertFalse(self.store.operations.get('op-3').cancelled)
 
     def test_an_operation_needs_a_cluster(self):
         with self.assertRaisesRegex(ClusterNotFound, "'nothing'"):
@@ -96,7 +120,7 @@ class Retrying(ClusterCase):
                 self.retry()
 
     def test_a_running_operation_is_not_retried(self):
-        with self.assertRaisesRegex(ClusterBusy, 'op-web .create. is queued'):
+        with self.assertRaisesRegex(ClusterBusy, "cluster 'web': its create is queued"):
             self.retry()
 
     def test_a_superseded_operation_is_not_retried(self):

@@ -1,10 +1,12 @@
 """Builds: the driver is called first, and nothing is sent that nobody wants by then."""
 
+import dataclasses
 import threading
 
 from kiln.cluster_drivers.values import Bootstrap
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import NodeState, OperationKind, OperationState
+from kiln.clusters.spec import MachineSpec
 from tests.unit.engine.site import Plain, Site, group
 
 
@@ -39,6 +41,16 @@ class Builds(Site):
         self.assertEqual(('No such secret.', 'Add it.'), (because.message, because.hint))
         self.assertEqual({NodeState.PLANNED: 3}, self.states(cluster))
         self.assertEqual({}, self.machines())
+
+    def test_a_request_that_a_backend_never_accepts_ends_the_operation_at_once(self):
+        spec = dataclasses.replace(group(3), machine=MachineSpec(image=''))
+        cluster, operation = self.create(spec)
+        ended = self.ended(operation)
+        self.assertIs(OperationState.FAILED, ended.state)
+        self.assertIn('its backend refuses the request', ended.cause.message)
+        self.assertEqual('invalid_build_request', ended.cause.because.code)
+        self.assertEqual({}, self.machines())
+        self.succeeded(self.submit(cluster, OperationKind.DELETE))
 
     def test_an_update_that_a_driver_refuses_is_rolled_back_on_request(self):
         cluster = self.created(group(1))

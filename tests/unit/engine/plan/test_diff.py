@@ -189,6 +189,17 @@ class Binding(unittest.TestCase):
         one = wanted(flavors={'x': 5, 'y': 5}, zones=counted(az1=5, az2=5))
         self.assertTrue(plan_group(one, nodes).empty)
 
+    def test_a_node_of_unknown_state_is_replaced_only_if_no_other_can_be(self):
+        away, ready = (
+            node(zone='az3', state=state, id=name)
+            for name, state in (('away', NodeState.UNKNOWN), ('ready', NodeState.READY))
+        )
+        for count, moved, left in ((1, ['ready'], ['away']), (2, ['away', 'ready'], [])):
+            with self.subTest(count=count):
+                plan = plan_group(wanted(count, zones=counted(az2=count)), [away, ready])
+                self.assertEqual(moved, sorted(one.node.id for one in plan.replaces))
+                self.assertEqual(left, [one.id for one in removed(plan)])
+
     def test_no_node_moves_to_even_a_spread(self):
         nodes = nodes_in({('small', 'az1'): 3, ('small', 'az2'): 2})
         one = wanted(5, zones=even('az2', 'az1', 'az3'))

@@ -5,6 +5,7 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiln.clock import clock_time
 from kiln.clusters.models import Cause, NodeState
 from kiln.clusters.spec import Health, Portion
 from kiln.engine.plan.diff import plan_group
@@ -40,6 +41,8 @@ class Remediation(unittest.TestCase):
                     found = remediate(group(4), [dead, *well(3)], NOW + wait_s - 0.6, setback)
                     self.assertEqual({}, dict(found.victims))
                     self.assertIn(f'{count} nodes failed in a row', found.hold)
+                    # The same text until then, so that it is printed once.
+                    self.assertIn(clock_time(NOW + wait_s), found.hold)
                 found = remediate(group(4), [dead, *well(3)], NOW + wait_s, setback)
                 self.assertEqual({dead.id}, set(found.victims))
 
