@@ -209,7 +209,7 @@ class Runs:
             **{name: getattr(job, name) for name in ('seconds', 'grace_s', 'most_bytes')},
         })  # fmt: skip
         (new / 'document.json').write_bytes(job.document)
-        with (new / 'lock').open('wb') as lock, _in_memory(job.secrets) as secrets:
+        with (new / 'lock').open('wb') as lock, in_memory(job.secrets) as secrets:
             # The supervisor inherits the lock, so there is no moment without it.
             fcntl.flock(lock, fcntl.LOCK_EX)
             new.rename(folder)
@@ -243,7 +243,7 @@ def _make(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _in_memory(content: bytes) -> Iterator[int]:
+def in_memory(content: bytes) -> Iterator[int]:
     """Return an open file with some content that is in no file system."""
     number = os.memfd_create('kiln-secrets')
     try:

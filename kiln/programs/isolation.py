@@ -66,9 +66,9 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+def ended_within(pid: int, seconds: float) -> bool:
     """Wait for the end of a child without polling; return whether it came in time."""
-    handle = os.pidfd_open(process.pid)
+    handle = os.pidfd_open(pid)
     try:
         ready, _, _ = select.select([handle], [], [], seconds)
     finally:
