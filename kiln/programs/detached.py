@@ -15,6 +15,7 @@ import functools
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -127,6 +128,15 @@ class Run:
         late = time.time() - told.stat().st_mtime > self._read('job.json')['grace_s']
         firmly = late and not is_first
         supervisor.send(signal.SIGKILL if firmly else signal.SIGTERM, self._orphans())
+
+    def kill(self) -> None:
+        """Kill the program with all that it has started, and its supervisor."""
+        leader = self._supervisor()
+        if leader is not None and supervisor.process(leader.pid) == leader:
+            supervisor.send(signal.SIGKILL, [leader.pid])
+        while left := self._orphans():
+            supervisor.send(signal.SIGKILL, left)
+            select.select([], [], [], 0.01)
 
     def wait(self) -> None:
         """Wait until the supervisor has ended."""

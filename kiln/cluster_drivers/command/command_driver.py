@@ -66,7 +66,10 @@ class CommandDriver(ClusterDriver):
     clock: Clock = SYSTEM_CLOCK
     #: More variables for the program, such as those of a bench.
     variables: Mapping[str, str] = {}  # a mapping is never changed
-    _verbs: frozenset[Verb] = frozenset()
+    #: Words before those of the program in its runs.
+    before: tuple[str, ...] = ()
+    #: The verbs with which the program has described itself.
+    verbs_known: frozenset[Verb] = frozenset()
 
     @classmethod
     def open(cls, *, overrides: Path | None = None) -> Self:
@@ -87,7 +90,7 @@ class CommandDriver(ClusterDriver):
         wrong = program.unusable()
         if not wrong:
             try:
-                self._verbs = program.describe().verbs
+                self.verbs_known = program.describe().verbs
             except (Nonsense, OSError) as exc:
                 wrong = f'{self.program_file} describe: {getattr(exc, "strerror", None) or exc}'
         if wrong:
@@ -97,7 +100,7 @@ class CommandDriver(ClusterDriver):
     def program(self) -> Program:
         """The program of the driver."""
         path = self.directory / self.program_file
-        return Program(driver=self.name, path=path, variables=self.variables)
+        return Program(driver=self.name, path=path, variables=self.variables, before=self.before)
 
     # ---- calls that begin something --------------------------------------------------------
 
@@ -160,7 +163,7 @@ class CommandDriver(ClusterDriver):
     ) -> Sequence[Problem]:
         """Report values that are wrong by driver.yaml, or else by the program itself."""
         found = list(dict.fromkeys(value_problems(context, cluster, self.parameters)))
-        if found or Verb.VALIDATE not in self._verbs:
+        if found or Verb.VALIDATE not in self.verbs_known:
             return found
         return self._validated(context, cluster)
 
@@ -243,7 +246,7 @@ class CommandDriver(ClusterDriver):
         return Pursuit(
             program=self.program, context=context, cluster=cluster, parameters=self.parameters,
             runs=Runs(self.runs_in or default_runs(), cluster.id), host=_host(),
-            clock=self.clock, grace_s=self.grace_s, can_cancel=Verb.CANCEL in self._verbs,
+            clock=self.clock, grace_s=self.grace_s, can_cancel=Verb.CANCEL in self.verbs_known,
         )  # fmt: skip
 
 

@@ -28,6 +28,8 @@ class Program:
     path: Path
     #: Variables beside those that every program has.
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: Words before those of the program in its runs, such as those of a bench.
+    before: tuple[str, ...] = ()
 
     def unusable(self) -> str:
         """Return why the file cannot be run; empty if it can."""
@@ -69,12 +71,12 @@ class Program:
             ) from exc
 
     def argv(self, verb: Verb) -> tuple[str, ...]:
-        """Return the words with which the program is called."""
-        return str(self.path), verb.value
+        """Return the words of a run."""
+        return *self.before, str(self.path), verb.value
 
     def _short(self, verb: Verb, document: Mapping[str, Any], secrets: bytes) -> Answer | None:
         done = run_short(
-            self.argv(verb),
+            (str(self.path), verb.value),
             json.dumps(document).encode() + b'\n',
             secrets=secrets,
             variables=self.variables,
