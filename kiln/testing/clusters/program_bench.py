@@ -99,7 +99,6 @@ class ProgramBench(EngineBench):
     def once(self, verb: Verb, cluster: Cluster, context: Context, **more: Any) -> Once:
         """Run the program once, and wait for its end."""
         run = self.begin(verb, cluster, context, **more)
-        self.let_go()
         run.wait()
         return self.ended(run)
 
@@ -121,6 +120,19 @@ class ProgramBench(EngineBench):
         runs = Runs(self._runs, f'{cluster.id}.once')
         with runs.locked():
             return runs.start(job)
+
+    def wait_for_output(self, run: Run) -> None:
+        """Wait until a run has printed a line, or has ended."""
+        ends_at = time.monotonic() + self._left_s
+        while run.state is RunState.RUNNING and not run.output(1):
+            if time.monotonic() > ends_at:
+                raise CannotBeShown('the program prints nothing while it works')
+            select.select([], [], [], _LOOK_S)
+
+    def state_of(self, cluster: Cluster, number: int) -> Mapping[str, Any] | None:
+        """Return the state that a single run has printed; None without any."""
+        run = Run(self._runs / f'{cluster.id}.once' / str(number))
+        return read_output(run.output(protocol.MOST_BYTES)).state
 
     def ended(self, run: Run) -> Once:
         """Return what a run that has ended has printed."""
