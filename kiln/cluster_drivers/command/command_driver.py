@@ -66,6 +66,8 @@ class CommandDriver(ClusterDriver):
     clock: Clock = SYSTEM_CLOCK
     #: More variables for the program, such as those of a bench.
     variables: Mapping[str, str] = {}  # a mapping is never changed
+    #: Seconds that the program has for an answer that is waited for.
+    short_s: float = SHORT_S
     #: Words before those of the program in its runs.
     before: tuple[str, ...] = ()
     #: The verbs with which the program has described itself.
@@ -170,7 +172,7 @@ class CommandDriver(ClusterDriver):
     def _validated(self, context: Context, cluster: Cluster) -> Sequence[Problem]:
         answer = self._short(Verb.VALIDATE, context, cluster, Memory.read(cluster.driver_state))
         if answer is None or answer.ending is not Ending.DONE:
-            said = answer.message if answer else f'it has no answer within {SHORT_S:g} s'
+            said = answer.message if answer else f'it has no answer within {self.short_s:g} s'
             raise ClusterDriverError(
                 f'The program of driver {self.name} cannot validate cluster {cluster.name}: '
                 f'{said}.', retryable=True,
@@ -180,7 +182,7 @@ class CommandDriver(ClusterDriver):
     def _status(self, context: Context, cluster: Cluster, memory: Memory) -> StatusReport:
         answer = self._short(Verb.STATUS, context, cluster, memory)
         if answer is None:
-            reason = f'Its program has not answered within {SHORT_S:g} s.'
+            reason = f'Its program has not answered within {self.short_s:g} s.'
             return StatusReport(progress=Progress.UNKNOWN, reason=reason)
         if answer.ending is not Ending.DONE:
             reason = f'Its program cannot tell: {answer.message or "it says later"}.'

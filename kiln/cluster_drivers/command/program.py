@@ -15,8 +15,9 @@ from kiln.clusters.exceptions import ClusterDriverError
 from kiln.plugins.foreign_files import unsafe_because
 from kiln.programs.short import run_short
 
-#: Seconds that a program is given for an answer that kiln waits for.
+#: Seconds that a program is given for an answer that kiln waits for, and for its description.
 SHORT_S = 4.0
+DESCRIBE_S = 30.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +31,8 @@ class Program:
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: Words before those of the program in its runs, such as those of a bench.
     before: tuple[str, ...] = ()
+    #: Seconds within which it has to answer.
+    short_s: float = SHORT_S
 
     def unusable(self) -> str:
         """Return why the file cannot be run; empty if it can."""
@@ -48,9 +51,10 @@ class Program:
 
         :raises Nonsense: it says nothing that kiln understands.
         """
-        found = self._short(Verb.DESCRIBE, {'api': protocol.API, 'verb': 'describe'}, b'')
+        asked = {'api': protocol.API, 'verb': 'describe'}
+        found = self._short(Verb.DESCRIBE, asked, b'', DESCRIBE_S)
         if found is None:
-            raise Nonsense(f'it has not ended within {SHORT_S:g} s')
+            raise Nonsense(f'it has not ended within {DESCRIBE_S:g} s')
         if found.ending is not protocol.Ending.DONE:
             raise Nonsense(found.message or f'it says "{found.ending}"')
         return protocol.description(found.result)
@@ -63,7 +67,7 @@ class Program:
         if wrong := self.unusable():
             raise ClusterDriverError(f'The program of driver {self.driver} cannot run: {wrong}.')
         try:
-            return self._short(verb, document, secrets)
+            return self._short(verb, document, secrets, self.short_s)
         except OSError as exc:
             raise ClusterDriverError(
                 f'The program of driver {self.driver} cannot be run: {exc.strerror}.',
@@ -74,13 +78,15 @@ class Program:
         """Return the words of a run."""
         return *self.before, str(self.path), verb.value
 
-    def _short(self, verb: Verb, document: Mapping[str, Any], secrets: bytes) -> Answer | None:
+    def _short(
+        self, verb: Verb, document: Mapping[str, Any], secrets: bytes, seconds: float
+    ) -> Answer | None:
         done = run_short(
             (str(self.path), verb.value),
             json.dumps(document).encode() + b'\n',
             secrets=secrets,
             variables=self.variables,
-            seconds=SHORT_S,
+            seconds=seconds,
             most_bytes=protocol.MOST_BYTES,
         )
         if done.status is None:

@@ -35,7 +35,8 @@ VARIABLE = 'KILN_BENCH'
 #: Runs wait for the end of a pipe, so that nothing happens before the clock has moved.
 _WAIT = ('/bin/sh', '-c', 'read -r _ <"$0"; exec "$@"')
 #: Real seconds that all runs together are waited for, until the bench no longer waits.
-_PATIENCE_S = 60.0
+_PATIENCE_S = 120.0
+_SHORT_S = 60.0
 _LOOK_S = 0.005
 
 
@@ -58,6 +59,8 @@ class Once:
 class ProgramBench(EngineBench):
     """Opens the driver with a folder for its runs, and lets them work when the clock moves."""
 
+    soon_s = 1.5 * _SHORT_S
+
     def __init__(
         self, driver_class: type[ClusterDriver], folder: Path, clock: VirtualClock
     ) -> None:
@@ -73,6 +76,7 @@ class ProgramBench(EngineBench):
         # The program has described itself once in this process, which is enough for the kit.
         driver.verbs_known = _verbs_of(type(driver))
         driver.runs_in, driver.clock = self._runs, self.clock
+        driver.short_s = _SHORT_S
         driver.variables, driver.before = self._variables, (*_WAIT, str(self._gate))
         return driver
 
