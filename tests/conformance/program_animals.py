@@ -9,24 +9,37 @@ _RESULT = "    say('result', **result)\n"
 _ASKED = '    asked = json.load(sys.stdin)\n'
 _STATE = "    say('state', state="
 _FITS = "for number in range(len(own), group['count']):"
+_ACCOUNT = '    account = hashlib.sha256(json.dumps(secrets()).encode()).hexdigest()\n'
+#: File 3 can be read once.
+_KNOWN = '    known = account = json.dumps(secrets())\n'
+#: What describes itself by nonsense is refused before it is judged.
+_REAL = (
+    'def main():\n',
+    "def verb_is_real():\n    return sys.argv[1] != 'describe'\n\n\ndef main():\n",
+)
 _AWAY = "raise Ended(LATER, 'the shelf does not answer')"
 
 #: By name: what is replaced in the program, and by what; and the behaviours that catch it.
 ANIMALS = {
-    'chatty': ([(_ASKED, f"{_ASKED}    print('Hello!')\n")], ['it_prints_nothing_but*']),
-    'curt': ([(_RESULT, '')], ['each_run_that_is_done*']),
+    'chatty': (
+        [(_ASKED, f"{_ASKED}    if verb_is_real():\n        print('Hello!')\n")],
+        ['it_prints_nothing_but*'],
+    ),
+    'curt': (
+        [(_RESULT, f'    if not verb_is_real():\n    {_RESULT}')],
+        ['each_run_that_is_done*'],
+    ),
     'afterthought': (
         [(_RESULT, f"{_RESULT}    say('progress', message='done')\n")],
         ['each_run_that_is_done*'],
     ),
-    'clumsy': ([("{'condition': 'lost'", '{0: 1 / 0}, {'), ('wanted = {', 'wanted = 1 / 0 or {')],
-               ['the_verbs_of_a_life*']),
+    'clumsy': ([('wanted = {', 'wanted = 1 / 0 or {')], ['the_verbs_of_a_life*']),
     'gossip': (
-        [(_STATE, f"    say('progress', message=str(secrets()))\n{_STATE}")],
+        [(_ACCOUNT, f"{_KNOWN}    say('progress', message=known)\n")],
         ['no_secret_is_printed'],
     ),
     'tracer': (
-        [(_STATE, f'    print(secrets(), file=sys.stderr)\n{_STATE}')],
+        [(_ACCOUNT, f'{_KNOWN}    print(known, file=sys.stderr)\n')],
         ['no_secret_is_printed'],
     ),
     'strict': (
@@ -48,7 +61,8 @@ ANIMALS = {
     ),
     'half_hearted': (
         [(_STATE, "    if (SHELF / 'begun').exists():\n        return {}\n"
-                  "    (SHELF / 'begun').touch()\n" + _STATE)],
+                  "    (SHELF / 'begun').touch()\n    say('progress', message='never')\n"
+                  '    import time\n    time.sleep(600)\n' + _STATE)],
         ['a_request_that_was_killed*'],
     ),
     'final': ([(_AWAY, "raise Ended(FAILED, 'the shelf does not answer')")],
@@ -77,4 +91,4 @@ def copy_of_model(folder, *, changes=(), yaml=()):
 def animal(name, folder):
     """Return the folder of an animal; its time to end is short."""
     changes, _ = ANIMALS[name]
-    return copy_of_model(folder, changes=changes, yaml=[('grace: 5s', 'grace: 1s')])
+    return copy_of_model(folder, changes=[_REAL, *changes], yaml=[('grace: 5s', 'grace: 1s')])
