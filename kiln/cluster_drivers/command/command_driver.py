@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -247,11 +245,6 @@ class CommandDriver(ClusterDriver):
     def _pursuit(self, context: Context, cluster: Cluster) -> Pursuit:
         return Pursuit(
             program=self.program, context=context, cluster=cluster, parameters=self.parameters,
-            runs=Runs(self.runs_in or default_runs(), cluster.id), host=_host(),
+            runs=Runs(self.runs_in or default_runs(), cluster.id), host=os.uname().nodename,
             clock=self.clock, grace_s=self.grace_s, can_cancel=Verb.CANCEL in self.verbs_known,
         )  # fmt: skip
-
-
-@functools.cache
-def _host() -> str:
-    return socket.gethostname()
