@@ -25,6 +25,8 @@ _Answer = TypeVar('_Answer')
 
 #: The longest handle that the store keeps, in characters.
 LONGEST_HANDLE = 255
+#: The most events of one report.
+MOST_EVENTS = 200
 #: Levels of a driver's data; more are a value that contains itself.
 _DEEPEST = 50
 
@@ -128,12 +130,16 @@ def _report(answer: object) -> StatusReport | None:
         raise _WrongAnswer(f'its driver_handle is longer than {LONGEST_HANDLE} characters')
     _field(answer, 'driver_state', Mapping, type(None))
     _field(answer, 'outputs', Mapping, type(None))
+    _field(answer, 'events', list, tuple)
+    if not all(isinstance(one, str) for one in answer.events):
+        raise _WrongAnswer('one of its events is not a str')
     state, outputs = answer.driver_state, answer.outputs
     return dataclasses.replace(
         answer,
         progress=progress,
         driver_state=None if state is None else _plain(state, 'its driver_state', 0),
         outputs=None if outputs is None else _plain(outputs, 'its outputs', 0),
+        events=tuple(answer.events[:MOST_EVENTS]),
     )
 
 

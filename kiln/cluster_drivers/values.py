@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kiln.clusters.exceptions import ClusterDriverError
@@ -163,6 +163,10 @@ class StatusReport:
     #: same from every process, as long as nothing happens.
     #: Secrets that the call used, and texts that look like credentials, are masked.
     outputs: Mapping[str, Any] | None = None
+    #: What has happened in the driver's own engine since the last report, in the order in which
+    #: it happened: each is shown to users once, as an event of the cluster. Secrets that the
+    #: call used are masked.
+    events: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

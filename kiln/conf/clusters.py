@@ -70,6 +70,12 @@ ENGINE_OPTS = [
         help='Directory with a subdirectory NAME of templates that replace those of cluster '
         'driver NAME. Templates that are missing there are read from the driver.',
     ),
+    cfg.StrOpt(
+        'run_path',
+        help='Directory for the runs of the programs of cluster drivers, on a disk of this host '
+        'alone. A conductor that is restarted finds the programs there that are at work. Unset: '
+        'kiln/runs in $XDG_STATE_HOME, or in ~/.local/state.',
+    ),
     cfg.FloatOpt(
         'operation_timeout',
         default=3600.0,

@@ -11,6 +11,7 @@ from typing import Any
 from kiln.clusters.models import OperationKind
 from kiln.hooks.points import OnDeadline, OnFailure, Point
 from kiln.hooks.replies import Answer
+from kiln.programs.accounts import Account
 
 #: Allowed names of hooks.
 NAME = re.compile(r'[a-z0-9][a-z0-9._-]{0,62}')
@@ -20,15 +21,6 @@ DRIVER = 'driver'
 MIDDLE = 50
 
 _SPACE = uuid.UUID('6f1d7a3e-2c58-5b0f-9e64-0a7c1d93b8e2')
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Account:
-    """A user of the system, and that user's groups."""
-
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from kiln.clusters.models import Cause, Operation, Step, StepState
 from kiln.hooks.hook import Hook, invocation_id
 from kiln.hooks.payload import Outcome
 from kiln.hooks.points import OnDeadline, OnFailure
-from kiln.hooks.replies import Answer, Reply, clean
+from kiln.hooks.replies import Answer, Reply
+from kiln.programs.output import clean
 
 #: Kind of the journal steps of hooks.
 STEP_KIND = 'hook'

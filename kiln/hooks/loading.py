@@ -11,11 +11,11 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from kiln.clusters.exceptions import InvalidCluster, InvalidHooks, Problem
-from kiln.hooks.accounts import AccountError, account_of
 from kiln.hooks.fields import HOOK, Declared
-from kiln.hooks.hook import DRIVER, NAME, Account, Executable, Hook
+from kiln.hooks.hook import DRIVER, NAME, Executable, Hook
 from kiln.hooks.points import Point
 from kiln.plugins.foreign_files import unsafe_because
+from kiln.programs.accounts import Account, AccountError, account_of
 from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Node, described, shown
 from kiln.yaml_schema.value_checks import Wrong

@@ -7,12 +7,9 @@ import enum
 import math
 from collections.abc import Mapping
 
-from kiln.exceptions import redact
 from kiln.foreign.answers import NotJson, parse_json
-from kiln.foreign.text import plain
+from kiln.programs.output import clean
 
-#: The longest message shown to users.
-LONGEST_MESSAGE = 500
 #: Bytes read from the output of a hook.
 MAX_ANSWER = 64 * 1024
 
@@ -91,18 +88,3 @@ def retry_after(text: str | None) -> float | None:
     except ValueError:
         return None
     return seconds if seconds >= 0 and math.isfinite(seconds) else None
-
-
-def clean(text: str) -> str:
-    """Return a text as one short line without control characters and secrets."""
-    # Cut first: the output of a hook can be long.
-    line = redact(plain(text[: 8 * LONGEST_MESSAGE]))
-    return line if len(line) <= LONGEST_MESSAGE else f'{line[: LONGEST_MESSAGE - 3]}...'
-
-
-def last_lines(content: bytes, count: int = 3) -> str:
-    """Return the last non-empty lines of the output of a program."""
-    lines = content.decode(errors='replace').splitlines()
-    # Clean each line: clean() keeps the beginning of a text, and the end is needed here.
-    kept = [line for line in map(clean, lines) if line][-count:]
-    return ' / '.join(kept)

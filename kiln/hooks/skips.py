@@ -8,8 +8,8 @@ from kiln.clusters.exceptions import HookNotFound
 from kiln.clusters.models import Event, Operation, Step, StepState
 from kiln.hooks.hook import DRIVER, Hook
 from kiln.hooks.invocation import STEP_KIND
-from kiln.hooks.replies import clean
 from kiln.hooks.run import SKIP_EVENT
+from kiln.programs.output import clean
 
 
 def skip_event(

@@ -27,7 +27,7 @@ class Reported(Right):
 
 
 def altered(report, **changes):
-    fields = ('progress', 'reason', 'driver_handle', 'driver_state', 'outputs')
+    fields = ('progress', 'reason', 'driver_handle', 'driver_state', 'outputs', 'events')
     return StatusReport(**{name: getattr(report, name) for name in fields} | changes)
 
 
@@ -115,6 +115,13 @@ class Premature(Reported):
         if report.progress is Progress.IN_PROGRESS:
             return altered(report, progress=Progress.COMPLETE)
         return report
+
+
+class Repetitive(Reported):
+    """Reports the same event with each report."""
+
+    def changed(self, report, context, cluster):
+        return altered(report, events=['a node was made'])
 
 
 class Counting(Right):

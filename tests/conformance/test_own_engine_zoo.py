@@ -20,6 +20,7 @@ ZOO = {
     animals.Insatiable: ['a_named_removal_survives*'],
     animals.Resigned: ['a_creation_that_failed_can_be_retried'],
     animals.Premature: ['a_creation_is_complete_once*'],
+    animals.Repetitive: ['what_has_happened*'],
     animals.Counting: ['an_update_moves*'],
     animals.Horrified: ['an_update_can_empty*'],
     animals.Grudging: ['a_deletion_that_was_cancelled*'],

@@ -17,7 +17,7 @@ PACKAGE = ROOT / 'kiln'
 STOREYS = (
     (
         'kiln.foreign', 'kiln.fairness', 'kiln.errors', 'kiln.exceptions', 'kiln.models',
-        'kiln.clock', 'kiln.plugins', 'kiln.telemetry',
+        'kiln.clock', 'kiln.plugins', 'kiln.programs', 'kiln.telemetry',
     ),
     ('kiln.compute_drivers', 'kiln.wrappers', 'kiln.conf', 'kiln.compute'),
     (
@@ -37,7 +37,7 @@ CONTRACT = GROUND | {
 }
 VALUES = {
     'kiln.clock', 'kiln.clusters', 'kiln.exceptions', 'kiln.fairness', 'kiln.foreign',
-    'kiln.models', 'kiln.plugins',
+    'kiln.models', 'kiln.plugins', 'kiln.programs',
 }  # fmt: skip
 #: The folders of cluster drivers in tree; nothing but a driver may import its own.
 CLUSTER_DRIVERS = sorted(
@@ -61,6 +61,7 @@ MAY_IMPORT = {
     'kiln.clock': set(),
     'kiln.models': {'kiln.exceptions'},
     'kiln.plugins': {'kiln.exceptions'},
+    'kiln.programs': {'kiln.exceptions', 'kiln.foreign.text'},
     'kiln.telemetry': {'kiln.exceptions', 'kiln.models'},
     # ---- compute
     'kiln.compute_drivers': CONTRACT,

@@ -119,6 +119,7 @@ def _cluster(app: KilnApp, name: str) -> dict[str, Any]:
 def _of_class(driver_class: Any) -> Iterator[tuple[str, Any]]:
     from kiln.cluster_drivers.base import NodeClusterDriver
     from kiln.cluster_drivers.calls import open_driver
+    from kiln.cluster_drivers.command.command_driver import CommandDriver
     from kiln.cluster_drivers.discovery.directory import DirectoryDriver
 
     # Python runs as kiln does, with all that it can read.
@@ -136,3 +137,6 @@ def _of_class(driver_class: Any) -> Iterator[tuple[str, Any]]:
             },
         )
         yield 'outputs', sorted(definition.outputs)
+    elif issubclass(driver_class, CommandDriver):
+        named = driver_class.parameters
+        yield 'parameters', {name: one.type.value for name, one in named.items()}

@@ -10,6 +10,7 @@ from kiln.cli.arguments import Adder, argument, flag
 from kiln.cli.base import KilnLister, Rows
 from kiln.cli.driver.lookup import DRIVER, KIND, KINDS, class_of_cluster, cluster_record
 from kiln.cli.driver.scaffold.skeletons import (
+    Base,
     Form,
     fork_cluster_driver,
     fork_templates,
@@ -48,6 +49,13 @@ class New(KilnLister):
             help='Form of a cluster driver: a directory without Python, a directory with '
             'driver.py, or a package with tests (default: directory).',
         ),
+        argument(
+            '--base',
+            choices=[base.value for base in Base],
+            default='nodes',
+            help="What builds the clusters of a cluster driver: kiln's engine from templates, or "
+            'a program of the driver (default: nodes).',
+        ),
         _output('the driver'),
     )
 
@@ -56,7 +64,8 @@ class New(KilnLister):
         if parsed_args.kind == 'compute':
             files = _written(lambda: new_compute_driver(name, parsed_args.type, target), target)
         else:
-            files = _written(lambda: new_cluster_driver(name, parsed_args.form, target), target)
+            form, base = parsed_args.form, parsed_args.base
+            files = _written(lambda: new_cluster_driver(name, form, target, base=base), target)
         readme = next(path for path in files if path.name == 'README.rst')
         verb = 'works' if parsed_args.kind == 'cluster' else 'installs'
         self.app.say(f'It {verb}, and its tests pass unchanged; {readme} lists the next steps.')

@@ -1,4 +1,4 @@
-"""Cluster driver from a directory: ``driver.yaml`` and ``templates/``, no Python."""
+"""Cluster driver from a directory: ``driver.yaml`` with templates or a program, no Python."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
-from kiln.cluster_drivers.base import NodeClusterDriver
-from kiln.cluster_drivers.discovery.yaml_fields import DRIVER, Declared
+from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.discovery.yaml_fields import DRIVER, Base, Declared
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.templates.mappings import Spot
 from kiln.clusters.exceptions import InvalidClusterDriver
@@ -41,11 +41,11 @@ class DirectoryDriver(NodeClusterDriver):
         return definition
 
 
-def load_directory(directory: Path) -> type[DirectoryDriver]:
+def load_directory(directory: Path) -> type[ClusterDriver]:
     """Return the driver class of a directory.
 
     :raises InvalidClusterDriver: with a problem for each mistake in driver.yaml; if
-        driver.yaml has no mistake, for each mistake in the templates.
+        driver.yaml has no mistake, for each mistake in the templates, or in the program.
     """
     file = directory / MANIFEST
     mistakes = Mistakes(str(file))
@@ -55,6 +55,12 @@ def load_directory(directory: Path) -> type[DirectoryDriver]:
     root = only_document(file, mistakes, begin='name: NAME')
     declared = None
     if root is not None:
+        _check_name(root, directory, mistakes)
+        if _base(root) == Base.COMMAND:
+            # Imported here, because few sites run programs.
+            from kiln.cluster_drivers.command.loading import load_command
+
+            return load_command(directory.absolute(), root, mistakes)
         declared = DRIVER.read(root, mistakes)
         _check_files(root, directory, mistakes)
     mistakes.raise_any(InvalidClusterDriver)
@@ -83,8 +89,12 @@ def _class_of(
     return type(declared.name, (DirectoryDriver,), attributes)
 
 
-def _check_files(root: Node, directory: Path, mistakes: Mistakes) -> None:
-    """Report names that do not match the directory or a file in it."""
+def _base(root: Node) -> object:
+    return root.entries['base'].value.value if 'base' in root.entries else None
+
+
+def _check_name(root: Node, directory: Path, mistakes: Mistakes) -> None:
+    """Report a name that is not that of the directory."""
     name = root.entries.get('name')
     if name is not None and name.value.value != directory.absolute().name:
         mistakes.add(
@@ -92,6 +102,10 @@ def _check_files(root: Node, directory: Path, mistakes: Mistakes) -> None:
             f'{described(name.value)}, and the directory is {shown(directory.absolute().name)}; '
             f'use the same name',
         )
+
+
+def _check_files(root: Node, directory: Path, mistakes: Mistakes) -> None:
+    """Report templates that are not in the directory."""
     for node in _template_names(root):
         if not isinstance(node.value, str) or not node.value:
             continue

@@ -33,7 +33,10 @@ _FILE = 'driver'
 class Base(enum.StrEnum):
     """Base of a driver without Python."""
 
+    #: kiln's engine builds the nodes, from templates.
     NODES = 'nodes'
+    #: A program builds the clusters.
+    COMMAND = 'command'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,9 +76,8 @@ class _File(Kind[FileMapping]):
         return {'anyOf': [self._name.schema(), self._whole.schema()]}
 
 
-PARAMETER = Record(
-    ParameterMapping,
-    'a parameter',
+#: The keys of a parameter of any driver.
+PARAMETER_FIELDS = (
     Field(name='type', kind=Choice(ParameterType), help='The type of its value.'),
     Field(name='required', kind=Flag(), help='Whether every cluster must set it.'),
     Field(name='default', kind=Value(), help='The value if none is set.'),
@@ -89,11 +91,17 @@ PARAMETER = Record(
         name='secret', kind=Flag(),
         help='Whether its value is the name of a secret of the site, not the secret itself.',
     ),
+    Field(name='help', kind=Paragraphs(), help='What it does, and its unit.'),
+)  # fmt: skip
+
+PARAMETER = Record(
+    ParameterMapping,
+    'a parameter',
+    *PARAMETER_FIELDS,
     Field(
         name='from', into='source', kind=Text(f'one of {", ".join(sorted(FACTS))}'),
         help='The fact that gives its value; clusters cannot set it then.', also=('source',),
     ),
-    Field(name='help', kind=Paragraphs(), help='What it does, and its unit.'),
     settle=settled(ParameterMapping, source='from'),
     file=_FILE,
 )  # fmt: skip
@@ -132,9 +140,8 @@ OUTPUT = Record(
 )  # fmt: skip
 
 
-DRIVER = Record(
-    Declared,
-    'a driver',
+#: The keys of every driver.yaml.
+HEAD = (
     Field(
         name='name', kind=Text('a name', longest=63, pattern=NAME.pattern),
         required=True, help='The name of its directory.',
@@ -151,6 +158,12 @@ DRIVER = Record(
     ),
     Field(name='beta', kind=Flag(), help='Whether only sites that enable it have it.'),
     Field(name='base', kind=Choice(Base), help='The base of the driver.'),
+)  # fmt: skip
+
+DRIVER = Record(
+    Declared,
+    'a driver',
+    *HEAD,
     Field(
         name='parameters',
         kind=Named(PARAMETER, ParameterMapping, 'name', 'a mapping of names to parameters'),

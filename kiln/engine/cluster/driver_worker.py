@@ -41,11 +41,15 @@ from kiln.engine.nodes.cluster_state import CallSoon, ClusterState
 from kiln.engine.nodes.hook_gate import HookGate
 from kiln.engine.plan.lifecycle import cause_of, pause_s
 from kiln.engine.plan.reset_rounds import refusal
+from kiln.foreign.text import plain
 
 #: Seconds between two polls for progress.
 POLL_S = 5.0
 #: In the result of that step: there is nothing left to poll for.
 _COMPLETE = 'complete'
+
+#: The longest text of an event that a driver reports, in characters.
+LONGEST_EVENT = 1000
 
 _SILENT = 'It gives no reason.'
 #: Operations on single nodes, which a driver with its own engine does not report.
@@ -194,6 +198,8 @@ class DriverWorker(Worker):
             return
         if report is not None:
             self._outputs.take(report.outputs, noted)
+            for text in report.events:
+                self._tx.event('engine', plain(noted.masked(text))[:LONGEST_EVENT])
         if error is not None:
             self._fail(error)
         elif self._tx.under_way.forced and report and report.progress is Progress.FAILED:

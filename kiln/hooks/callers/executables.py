@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
-import resource
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -15,22 +12,26 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from kiln.hooks.hook import Account, Executable
-from kiln.hooks.replies import MAX_ANSWER, Answer, NoAnswer, Reply, last_lines, parse
+from kiln.hooks.hook import Executable
+from kiln.hooks.replies import MAX_ANSWER, Answer, NoAnswer, Reply, parse
+from kiln.programs.isolation import (
+    LATER,
+    MIB,
+    PATH,
+    check_program,
+    environment,
+    kill_group,
+    limited,
+    switch,
+)
+from kiln.programs.output import last_lines
 
-#: EX_TEMPFAIL in sysexits.h: try again later.
-LATER = 75
-_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 #: Bytes read from the end of stderr.
 _LAST_BYTES = 4096
-_MIB = 1024 * 1024
 #: Bytes that an entry of a directory counts at least.
 _SMALLEST = 4096
 #: Seconds between two looks at the size of the working directory.
 _LOOK_S = 0.25
-# Limits that a process sets itself have no gap after its start. The units of ulimit are 512
-# bytes; the words of the program are not parsed.
-_LIMITED = ('/bin/sh', '-c', 'ulimit -c 0 && ulimit -f "$0" && exec "$@"')
 
 
 class _TooMuch(Exception):
@@ -59,62 +60,31 @@ def call_executable(
         given.write(json.dumps(document).encode())
         given.seek(0)
         try:
-            switch = _switch(
+            run_as = switch(
                 executable.account, folder, *(one.fileno() for one in (given, out, err))
             )
-            _check(executable.argv[0])
+            check_program(executable.argv[0])
             process = subprocess.Popen(  # noqa: S603 the operator configures the program
-                (*_LIMITED, _blocks(max_disk_mib), *executable.argv),
+                limited(executable.argv, max_disk_mib),
                 stdin=given, stdout=out, stderr=err, cwd=folder,
-                env=_environment(folder, document), start_new_session=True, **switch,
+                env=_environment(folder, document), start_new_session=True, **run_as,
             )  # fmt: skip
         except OSError as exc:
             return Answer.failed(f'it cannot be run: {exc.strerror}')
         too_much = Answer.failed(f'it wrote more than {max_disk_mib} MiB and was killed')
         try:
-            status = _ended(process, folder, timeout_s, max_disk_mib * _MIB)
+            status = _ended(process, folder, timeout_s, max_disk_mib * MIB)
         except _TooMuch:
-            _kill(process)
+            kill_group(process)
             return too_much
         except subprocess.TimeoutExpired:
-            _kill(process)
+            kill_group(process)
             said = last_lines(_end(err))
             late = f'it did not exit within {timeout_s:g} s and was killed'
             return Answer.failed(f'{late}: {said}' if said else late)
         if status == -signal.SIGXFSZ:
             return too_much
         return _answer(status, _beginning(out), _end(err))
-
-
-def _switch(account: Account | None, *opened: str | int) -> dict[str, Any]:
-    """Give directory and files to the user of a program; return what makes it run as that user.
-
-    :raises OSError: kiln is not allowed to.
-    """
-    if account is None:
-        return {}
-    # A program that opens /dev/stderr opens the file once more.
-    for one in opened:
-        os.chown(one, account.uid, account.gid)
-    return {'user': account.uid, 'group': account.gid, 'extra_groups': account.groups}
-
-
-def _check(program: str) -> None:
-    """Check that a program can be run, because the error of the shell would be one of its own.
-
-    :raises OSError: it cannot.
-    """
-    path = program if os.path.dirname(program) else shutil.which(program, path=_PATH) or program
-    os.stat(path)
-    if not os.access(path, os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-
-def _blocks(max_disk_mib: int) -> str:
-    """Return the largest size of a file for ulimit, within the limit of kiln itself."""
-    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    most = max_disk_mib * _MIB
-    return str((most if hard == resource.RLIM_INFINITY else min(most, hard)) // 512)
 
 
 def _ended(
@@ -170,26 +140,16 @@ def _folder() -> Iterator[str]:
             subprocess.run(  # noqa: S603  # our own folder
                 ['rm', '-rf', '--', folder.name],  # noqa: S607  # found in the path below
                 check=False,
-                env={'PATH': _PATH},
+                env={'PATH': PATH},
             )
 
 
 def _environment(folder: str, document: Mapping[str, Any]) -> dict[str, str]:
     return {
-        'PATH': _PATH,
-        'LANG': 'C.UTF-8',
-        'HOME': folder,
-        'TMPDIR': folder,
+        **environment(folder),
         'KILN_POINT': document['point'],
         'KILN_INVOCATION': document['invocation'],
     }
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    # The group ID is the process ID, which is not reused before wait().
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _beginning(file: IO[bytes]) -> bytes:

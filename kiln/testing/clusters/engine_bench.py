@@ -68,6 +68,9 @@ class EngineBench:
     #: True if a bench in another process that is given the same folder has the same engine:
     #: the engine is a file or a server, not an object in memory.
     outlives_process: bool = True
+    #: Real seconds within which a call returns, if that can be more than the kit's own: a call
+    #: that starts a process takes as long as the machine is busy.
+    soon_s: float = 0.0
 
     def __init__(
         self, driver_class: type[ClusterDriver], folder: Path, clock: VirtualClock

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.command.command_driver import CommandDriver
 from kiln.clusters.models import OperationKind
 from kiln.testing.clusters.behaviours.answers import Answers
 from kiln.testing.clusters.behaviours.choice import Choice
@@ -22,6 +23,7 @@ from kiln.testing.clusters.behaviours.own_engine import OwnEngine
 from kiln.testing.clusters.behaviours.own_engine_answers import EngineAnswers
 from kiln.testing.clusters.behaviours.own_engine_apart import Apart, Leavings, Memory
 from kiln.testing.clusters.behaviours.own_engine_life import OwnEngineLife, WhatStands
+from kiln.testing.clusters.behaviours.own_engine_programs import ProgramConduct
 from kiln.testing.clusters.behaviours.own_engine_refusals import EngineRefusals
 from kiln.testing.clusters.behaviours.own_engine_repeats import EngineRepeats
 from kiln.testing.clusters.behaviours.own_engine_truth import EngineTruth
@@ -81,6 +83,10 @@ class OwnEngineConformance(
     """Every promise of a driver with an engine of its own."""
 
 
+class ProgramConformance(*OwnEngineConformance.__bases__, ProgramConduct):  # type: ignore[misc]
+    """Every promise of a driver whose engine is a program."""
+
+
 def run_cluster_conformance(
     driver: str,
     *,
@@ -130,6 +136,12 @@ def _essential() -> frozenset[str]:
     )
 
 
+def _own(driver_class: type[ClusterDriver]) -> tuple[type, ...]:
+    """Return the suites of a driver with an engine of its own."""
+    is_program = issubclass(driver_class, CommandDriver)
+    return (ProgramConformance if is_program else OwnEngineConformance).__bases__
+
+
 def behaviours(
     select: Iterable[str] | None = None, driver_class: type[ClusterDriver] | None = None
 ) -> Iterator[Behaviour]:
@@ -138,8 +150,7 @@ def behaviours(
     :param driver_class: only the behaviours of drivers of its kind; None yields all.
     """
     nodes = (*ClusterDriverConformance.__bases__, *CrashConformance.__bases__)
-    suites = (*nodes, *OwnEngineConformance.__bases__)
+    suites = (*nodes, *ProgramConformance.__bases__)
     if driver_class is not None:
-        of_nodes = issubclass(driver_class, NodeClusterDriver)
-        suites = nodes if of_nodes else OwnEngineConformance.__bases__
+        suites = nodes if issubclass(driver_class, NodeClusterDriver) else _own(driver_class)
     return selected(dict.fromkeys(suites), select)

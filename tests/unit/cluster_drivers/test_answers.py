@@ -43,6 +43,8 @@ class Answers(unittest.TestCase):
             (StatusReport(driver_state={7: 'x'}), 'the key 7 in its driver_state is not a string'),
             (StatusReport(outputs={'x': [float('nan')]}), 'its outputs.x[0] is nan'),
             (StatusReport(driver_state=deep), 'its driver_state.deep'),
+            (StatusReport(events='a node was made'), 'its events is of type str, not a list or a'),
+            (StatusReport(events=['a', 1]), 'one of its events is not a str'),
         ):
             with self.subTest(told):
                 self.assert_refused('update_cluster_status', answer, told)

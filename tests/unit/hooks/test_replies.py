@@ -5,16 +5,7 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiln.hooks.replies import (
-    LONGEST_MESSAGE,
-    Answer,
-    NoAnswer,
-    Reply,
-    clean,
-    last_lines,
-    parse,
-    retry_after,
-)
+from kiln.hooks.replies import Answer, NoAnswer, Reply, parse, retry_after
 
 
 class Parsing(unittest.TestCase):
@@ -64,31 +55,3 @@ class Parsing(unittest.TestCase):
         for text, wanted in (('7', 7.0), ('1.5', 1.5), (None, None), ('soon', None),
                              ('-1', None), ('inf', None), ('nan', None)):  # fmt: skip
             self.assertEqual(wanted, retry_after(text), text)
-
-
-class Cleaning(unittest.TestCase):
-    def test_a_message_is_one_line_without_control_characters(self):
-        self.assertEqual('a b c', clean('a\r\n\tb\x00\u202ec '))
-        self.assertEqual('red', clean('\x1b[31mred\x1b[0m\x1b]0;title\x07'))
-
-    def test_letters_of_all_languages_are_kept(self):
-        self.assertEqual('Größe 大', clean('Größe 大'))
-
-    def test_secrets_are_removed_from_a_message(self):
-        self.assertNotIn('hunter2', Answer.failed('password=hunter2').message)
-
-    def test_a_long_message_is_cut(self):
-        cut = clean('x' * 100_000)
-        self.assertEqual((LONGEST_MESSAGE, True), (len(cut), cut.endswith('...')))
-
-    @given(st.text())
-    def test_any_text_is_made_safe_for_a_terminal_and_a_database(self, text):
-        cleaned = clean(text)
-        self.assertLessEqual(len(cleaned), LONGEST_MESSAGE)
-        self.assertFalse([one for one in cleaned if ord(one) < 32 or 127 <= ord(one) < 160])
-        self.assertEqual(cleaned, cleaned.encode().decode())
-
-    def test_the_last_lines_of_the_output_of_a_program_are_used(self):
-        self.assertEqual('b / c / d', last_lines(b'a\nb\n\nc\n  \nd\n'))
-        self.assertEqual('', last_lines(b'\n'))
-        self.assertEqual('\ufffd', last_lines(b'\xff'))

@@ -47,6 +47,9 @@ def fill(templates: str, words: Mapping[str, str], root: Path) -> list[Path]:
     for path, text in sorted(texts.items()):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+        # Templates of programs cannot be relied on to keep their modes when they are installed.
+        if not path.suffix and text.startswith('#!'):
+            path.chmod(0o755)
     return sorted(texts)
 
 

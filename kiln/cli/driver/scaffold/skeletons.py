@@ -50,6 +50,15 @@ class Form(enum.StrEnum):
     PACKAGE = 'package'
 
 
+class Base(enum.StrEnum):
+    """What builds the clusters of a new cluster driver."""
+
+    #: kiln's engine, from templates.
+    NODES = 'nodes'
+    #: A program of the driver.
+    COMMAND = 'command'
+
+
 def new_compute_driver(name: str, amphora_type: str, target: Path) -> list[Path]:
     """Write the package ``kiln-driver-NAME`` into a folder; return its files.
 
@@ -77,7 +86,9 @@ def _words(name: str, kind: AmphoraType) -> Mapping[str, str]:
     }
 
 
-def new_cluster_driver(name: str, form: str, target: Path) -> list[Path]:
+def new_cluster_driver(
+    name: str, form: str, target: Path, *, base: str = Base.NODES
+) -> list[Path]:
     """Write a driver into a folder: the directory NAME, or the package ``kiln-driver-NAME``.
 
     It works and its tests pass unchanged. Return its files; nothing is ever overwritten.
@@ -94,6 +105,13 @@ def new_cluster_driver(name: str, form: str, target: Path) -> list[Path]:
         'dist': dist,
         'drule': '=' * len(dist),
     }
+    if base == Base.COMMAND:
+        if form != Form.DIRECTORY:
+            raise InvalidRequest(
+                f'Cannot write {name} as {form}: '
+                f'a driver whose engine is a program is a directory.'
+            )
+        return fill('cluster/command', words, target / name)
     return fill(f'cluster/{Form(form)}', words, target / (dist if form == Form.PACKAGE else name))
 
 

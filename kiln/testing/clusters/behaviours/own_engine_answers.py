@@ -69,6 +69,13 @@ class EngineAnswers(OwnEngine):
             'A driver with an engine of its own reports the progress: kiln cannot see it.',
         )  # fmt: skip
 
+    def test_what_has_happened_is_reported_once(self) -> None:
+        there = self.created()
+        for _ in range(2):
+            self.call(self.played.open(), 'update_cluster_status', there)
+            events = getattr(self.played.calls[-1].report, 'events', ())
+            self.none_of(events, 'Nothing has happened since the last report, and events are new.')
+
     def test_its_verbs_run_and_return_plain_data(self) -> None:
         if not self.driver_class.verbs:
             self.not_for_this_driver('the driver has no verbs')

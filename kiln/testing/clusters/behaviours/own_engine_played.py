@@ -63,6 +63,7 @@ class Played(ClusterFixture):
         bench_class = self.engine_bench_class()
         self.bench = bench_class(self.driver_class, self.new_folder(), self.clock)
         self.addCleanup(self.bench.close)
+        self.soon_s = max(self.soon_s, self.bench.soon_s)
         recorder = Recorder(self.soon_s, self._of_the_run('_hung', set()))
         self.played = EngineSite(self.store, self.bench, self.clock, recorder)
         self.enterContext(without_sleep())

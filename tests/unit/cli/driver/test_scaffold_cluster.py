@@ -21,6 +21,7 @@ from kiln.testing.runner import show
 from tests.unit.cli.driver.generated_package import importable, module_at
 from tests.unit.cli.driver.test_scaffold import LONGEST
 
+MODELS = Path(kiln.__file__).parents[1] / 'doc' / 'examples' / 'cluster_drivers'
 IN_TREE = Path(kiln.__file__).parent / 'cluster_drivers'
 
 
@@ -66,6 +67,20 @@ class NewTest(unittest.TestCase):
         setup.read(self.target / 'kiln-driver-acme-v1' / 'setup.cfg')
         points = setup['options.entry_points']
         self.assertEqual('acme_v1 = acme_v1', points['kiln.cluster_drivers'].strip())
+
+    def test_a_driver_whose_engine_is_a_program_is_the_model_under_another_name(self):
+        written = new_cluster_driver('acme_v1', 'directory', self.target, base='command')
+        home = self.target / 'acme_v1'
+        self.assertEqual((), mistakes_in(home))
+        self.assertEqual([home / 'README.rst', home / 'bench', home / 'driver.yaml',
+                          home / 'program'], written)  # fmt: skip
+        for name in 'program', 'bench':
+            text = (home / name).read_text().replace("'acme_v1')", "'shelf')")
+            self.assertEqual((MODELS / 'shelf_v1' / name).read_text(), text)
+
+    def test_a_program_is_not_written_as_a_package(self):
+        with self.assertRaisesRegex(InvalidRequest, 'engine is a program is a directory'):
+            new_cluster_driver('acme_v1', 'package', self.target, base='command')
 
     def test_an_invalid_name_is_refused(self):
         with self.assertRaisesRegex(InvalidRequest, 'Cannot name'):

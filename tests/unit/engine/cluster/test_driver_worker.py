@@ -55,6 +55,16 @@ class Creating(ForeignCase):
         self.assertIs(OperationState.FAILED, ended.state)
         self.assertEqual('no valid host', ended.cause.message)
 
+    def test_what_happened_in_the_engine_becomes_events(self):
+        said = ['a machine is up', 'password=hunter2\nand so on']
+        self.turn(StatusReport(progress=Progress.IN_PROGRESS, events=said))
+        self.later(DONE)
+        events = [one.message for one in self.store.events.after(0) if one.kind == 'engine']
+        self.assertEqual('a machine is up', events[0])
+        self.assertEqual(2, len(events))
+        self.assertNotIn('hunter2', events[1])
+        self.assertNotIn('\n', events[1])
+
     def test_an_engine_that_cannot_be_reached_is_polled_again(self):
         self.turn(BUSY)
         self.later(StatusReport(progress=Progress.UNKNOWN))

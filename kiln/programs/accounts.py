@@ -1,12 +1,11 @@
-"""Users that executable hooks run as."""
+"""Users that programs run as."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pwd
 from pathlib import Path
-
-from kiln.hooks.hook import Account
 
 #: What root needs to run a program as another user, to end it and to clean up after it, with
 #: the number of each: a service can have been left without.
@@ -14,6 +13,15 @@ NEEDED = {
     'CAP_CHOWN': 0, 'CAP_DAC_OVERRIDE': 1, 'CAP_FOWNER': 3, 'CAP_KILL': 5, 'CAP_SETGID': 6,
     'CAP_SETUID': 7,
 }  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Account:
+    """A user of the system, and that user's groups."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
 
 
 class AccountError(Exception):

@@ -6,8 +6,8 @@ import unittest
 
 from kiln import conf as kiln_conf
 from kiln.clusters.exceptions import InvalidHooks
-from kiln.hooks.accounts import NEEDED, AccountError, account_of, unable_because
 from kiln.hooks.loading import load_hooks
+from kiln.programs.accounts import NEEDED, AccountError, account_of, unable_because
 
 NOBODY = 'no-such-user'
 ALL = sum(1 << number for number in NEEDED.values())

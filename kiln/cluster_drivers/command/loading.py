@@ -1,0 +1,126 @@
+"""Loading of command drivers: keys of driver.yaml, and the class of a directory."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kiln.cluster_drivers.command.command_driver import CommandDriver
+from kiln.cluster_drivers.discovery.yaml_fields import HEAD, PARAMETER_FIELDS, Base
+from kiln.cluster_drivers.discovery.yaml_types import Named, settled
+from kiln.cluster_drivers.parameters import Parameter
+from kiln.cluster_drivers.records import ClusterType
+from kiln.cluster_drivers.values import Cap
+from kiln.clusters.exceptions import InvalidClusterDriver
+from kiln.yaml_schema.container_checks import ListOf
+from kiln.yaml_schema.mapping_checks import Field, Record
+from kiln.yaml_schema.mistake_list import Mistakes
+from kiln.yaml_schema.nodes import Node
+from kiln.yaml_schema.value_checks import Choice, Duration, Text
+
+_FILE = 'driver'
+#: The benches of the kit: for a driver without a bench program, and with one.
+_BENCH = 'kiln.testing.clusters.program_bench:ProgramBench'
+_BENCH_PROGRAM = 'kiln.testing.clusters.program_bench:BenchProgram'
+
+
+class Extra(enum.StrEnum):
+    """Capabilities that a program can have, beside create, update and delete."""
+
+    RESIZE = Cap.RESIZE.value
+    UPGRADE = Cap.UPGRADE.value
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Declared:
+    """Contents of the driver.yaml of a command driver."""
+
+    name: str
+    version: str
+    provides: tuple[ClusterType, ...]
+    program: str
+    base: Base = Base.COMMAND
+    beta: bool = False
+    capabilities: tuple[Extra, ...] = ()
+    parameters: Mapping[str, Parameter] = dataclasses.field(default_factory=dict)
+    timeout_s: float = 3600.0
+    grace_s: float = 30.0
+    bench: str | None = None
+
+
+_PROGRAM = Text('the name of a file in the directory', pattern=r'[A-Za-z0-9_][A-Za-z0-9._-]*')
+
+COMMAND = Record(
+    Declared,
+    'a driver whose engine is a program',
+    *HEAD,
+    Field(
+        name='program', kind=_PROGRAM, required=True,
+        help='The executable file that builds clusters.',
+    ),
+    Field(
+        name='capabilities', kind=ListOf(Choice(Extra), 'a list of capabilities', least=1),
+        help='What the program can beside create, update and delete.',
+    ),
+    Field(
+        name='parameters',
+        kind=Named(
+            Record(
+                Parameter, 'a parameter', *PARAMETER_FIELDS, settle=settled(Parameter), file=_FILE
+            ),
+            Parameter, 'name', 'a mapping of names to parameters',
+        ),
+        help='The parameters that the owner of a cluster can set.',
+    ),
+    Field(
+        name='timeout', into='timeout_s', kind=Duration(1, 7 * 86400),
+        help='How long a run of the program can take; a creation has the time of its operation.',
+    ),
+    Field(
+        name='grace', into='grace_s', kind=Duration(1, 3600),
+        help='How long the program has to end by itself before it is killed.',
+    ),
+    Field(
+        name='bench', kind=_PROGRAM,
+        help='The executable file by which "kiln driver test" sees what the program has built.',
+    ),
+    file=_FILE,
+)  # fmt: skip
+
+
+def load_command(directory: Path, root: Node, mistakes: Mistakes) -> type[CommandDriver]:
+    """Return the driver class of a directory, whose driver.yaml was parsed.
+
+    :raises InvalidClusterDriver: with a problem for each mistake in driver.yaml; without one,
+        because the program cannot be used.
+    """
+    declared = COMMAND.read(root, mistakes)
+    mistakes.raise_any(InvalidClusterDriver)
+    assert isinstance(declared, Declared)
+    driver_class = _class_of(declared, directory)
+    driver_class.open()
+    return driver_class
+
+
+def _class_of(declared: Declared, directory: Path) -> type[CommandDriver]:
+    offered = {Cap(one.value) for one in declared.capabilities}
+    attributes: dict[str, Any] = {
+        '__module__': __name__,
+        '__doc__': f'The driver of {directory}.',
+        'name': declared.name,
+        'version': declared.version,
+        'beta': declared.beta,
+        'provides': declared.provides,
+        'missing_capabilities': frozenset(map(Cap, Extra)) - offered,
+        'directory': directory,
+        'program_file': declared.program,
+        'parameters': declared.parameters,
+        'timeout_s': declared.timeout_s,
+        'grace_s': declared.grace_s,
+        'bench': _BENCH_PROGRAM if declared.bench else _BENCH,
+        'bench_file': declared.bench,
+    }
+    return type(declared.name, (CommandDriver,), attributes)

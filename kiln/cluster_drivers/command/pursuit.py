@@ -1,0 +1,273 @@
+"""Pursuit of one request: runs of a program are begun, found again, ended and reported."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kiln.clock import Clock
+from kiln.cluster_drivers.answers import MOST_EVENTS
+from kiln.cluster_drivers.command import protocol
+from kiln.cluster_drivers.command.documents import Secrets, document
+from kiln.cluster_drivers.command.program import Program
+from kiln.cluster_drivers.command.protocol import Answer, Ending, Nonsense, Output, Verb
+from kiln.cluster_drivers.command.requests import (
+    MOST_LOST,
+    Memory,
+    Request,
+    Seen,
+    Step,
+    next_step,
+)
+from kiln.cluster_drivers.parameters import Parameter
+from kiln.cluster_drivers.values import Context, Progress, StatusReport
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import Cluster
+from kiln.programs.detached import Job, Run, Runs, RunState
+
+#: Seconds beyond its deadline after which a run of another host is certain to have ended.
+_ELSEWHERE_S = 60.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pursuit:
+    """What one call of a driver does about the request of its cluster."""
+
+    program: Program
+    context: Context
+    cluster: Cluster
+    parameters: Mapping[str, Parameter]
+    runs: Runs
+    host: str
+    clock: Clock
+    grace_s: float
+    can_cancel: bool
+
+    def begin(self, memory: Memory, request: Request) -> StatusReport:
+        """Begin what is asked, or find the run that was begun for it.
+
+        :raises ClusterDriverError: it cannot be begun.
+        """
+        with self.runs.locked():
+            memory = self._here(memory)
+            last = self._last(memory)
+            first = last.number + 1 if last else memory.run + 1
+            if (
+                last
+                and last.state is RunState.RUNNING
+                and _label(last) == (request.id, request.verb)
+            ):
+                first = last.number
+            new = dataclasses.replace(request, first=first)
+            memory = dataclasses.replace(memory, request=new, lost=0, deleted=False)
+            return self._pursue(memory, last)
+
+    def go_on(self, memory: Memory) -> StatusReport:
+        """Report how far the request is, and begin the next run of it if it is time."""
+        with self.runs.locked():
+            memory = self._here(memory)
+            return self._pursue(memory, self._last(memory))
+
+    # ---- where runs are ----------------------------------------------------------------------
+
+    def _here(self, memory: Memory) -> Memory:
+        """Return the memory for the runs of this host.
+
+        :raises ClusterDriverError: a run of another host can still be at work.
+        """
+        place = self.runs.identity
+        if memory.place in ('', place):
+            return dataclasses.replace(memory, place=place, host=self.host)
+        request = memory.request
+        if request and self.clock.time() < request.deadline_at + _ELSEWHERE_S:
+            raise ClusterDriverError(
+                f'Its program was begun on host {memory.host}, which this host cannot look at.',
+                'It goes on there; otherwise it is begun again here after its deadline.',
+                retryable=True,
+            )
+        # Numbers go on above those of the other host.
+        return dataclasses.replace(memory, place=place, host=self.host, told=0)
+
+    def _last(self, memory: Memory) -> Run | None:
+        """Return the last run of this host, unless another host had later ones."""
+        last = self.runs.latest()
+        if last is None or last.number >= memory.run or last.state is RunState.RUNNING:
+            return last
+        return None
+
+    # ---- steps ---------------------------------------------------------------------------
+
+    def _pursue(self, memory: Memory, last: Run | None) -> StatusReport:
+        secrets = Secrets(self.context, self.cluster, self.parameters)
+        found = _Look(last, secrets) if last else None
+        events: tuple[str, ...] = ()
+        if found:
+            memory, events = self._remember(memory, found)
+        step = next_step(
+            memory, found.seen if found else None, self.clock.time(), can_cancel=self.can_cancel
+        )
+        report = self._take(step, memory, found, secrets)
+        handle = found.handle if found else None
+        return dataclasses.replace(report, events=events, driver_handle=handle)
+
+    def _remember(self, memory: Memory, found: _Look) -> tuple[Memory, tuple[str, ...]]:
+        """Return the memory with what a run has printed, and its lines that are new."""
+        seen, told = found.seen, memory.told if memory.run == found.seen.number else 0
+        new = found.output.progress[told : told + MOST_EVENTS]
+        is_first = memory.run != seen.number or not memory.again_at
+        again_at = memory.again_at
+        if seen.answer and seen.answer.ending is Ending.LATER and is_first:
+            again_at = self.clock.time() + seen.answer.after_s
+        memory = dataclasses.replace(
+            memory, program=found.state, run=seen.number, told=told + len(new), again_at=again_at
+        )
+        return memory, new
+
+    def _take(
+        self, step: Step, memory: Memory, found: _Look | None, secrets: Secrets
+    ) -> StatusReport:
+        request = memory.request
+        assert request is not None
+        if step is Step.STOP:
+            assert found is not None
+            found.run.stop()
+            return _busy(memory, 'A former run of its program is ending.')
+        if step is Step.CANCEL:
+            assert found is not None
+            return self._cancel(memory, found.seen, secrets)
+        if step is Step.START:
+            return self._start(memory, found, secrets)
+        assert found is not None
+        if step is Step.WATCH:
+            said = found.output.progress[-1:]
+            return _busy(memory, said[0] if said else 'Its program is at work.')
+        if step is Step.WAIT:
+            assert found.seen.answer is not None
+            return _busy(memory, found.seen.answer.message or 'Its program says "later".')
+        if step is Step.GIVE_UP:
+            why = f'Its program was killed {MOST_LOST} times before it had a result.'
+            return _ended(memory, Progress.FAILED, why)
+        return self._finish(memory, found)
+
+    def _start(self, memory: Memory, found: _Look | None, secrets: Secrets) -> StatusReport:
+        request = memory.request
+        assert request is not None
+        is_again = found is not None and found.seen.number >= request.first
+        lost = is_again and found is not None and found.seen.answer is None
+        memory = dataclasses.replace(memory, lost=memory.lost + 1 if lost else 0)
+        run = self._run(memory, request.verb, request, secrets)
+        reason = (
+            'Its program was killed, and is called again.' if lost else 'Its program is at work.'
+        )
+        return _busy(dataclasses.replace(memory, run=run.number, told=0, again_at=0.0), reason)
+
+    def _cancel(self, memory: Memory, seen: Seen, secrets: Secrets) -> StatusReport:
+        request = memory.request
+        assert request is not None
+        cancelled = dataclasses.replace(request, id=seen.request, kind='cancel')
+        run = self._run(memory, Verb.CANCEL, cancelled, secrets)
+        memory = dataclasses.replace(memory, run=run.number, told=0, again_at=0.0)
+        return _busy(memory, 'Its program cancels what it has begun before.')
+
+    def _run(self, memory: Memory, verb: Verb, request: Request, secrets: Secrets) -> Run:
+        if wrong := self.program.unusable():
+            raise ClusterDriverError(
+                f'The program of driver {self.program.driver} cannot run: {wrong}.'
+            )
+        asked = document(
+            verb, self.context, self.cluster, self.parameters, state=memory.program,
+            request_id=request.id, kind=request.kind, remove=dict(request.remove),
+            deadline=request.deadline_at,
+        )  # fmt: skip
+        job = Job(
+            argv=self.program.argv(verb), document=json.dumps(asked).encode() + b'\n',
+            secrets=secrets.document(), variables=self.program.variables,
+            facts={'request': request.id, 'verb': verb.value, 'state': dict(memory.program)},
+            seconds=max(request.deadline_at - self.clock.time(), 0.0), grace_s=self.grace_s,
+            most_bytes=protocol.MOST_BYTES,
+        )  # fmt: skip
+        try:
+            return self.runs.start(job, above=memory.run)
+        except OSError as exc:
+            raise ClusterDriverError(
+                f'The program of driver {self.program.driver} cannot be begun: {exc.strerror}.',
+                retryable=True,
+            ) from exc
+
+    def _finish(self, memory: Memory, found: _Look) -> StatusReport:
+        answer, request = found.seen.answer, memory.request
+        assert answer is not None
+        assert request is not None
+        if answer.ending is not Ending.DONE:
+            words = {'refused': 'Its program refuses'}.get(
+                answer.ending.value, 'Its program failed'
+            )
+            return _ended(memory, Progress.FAILED, f'{words}: {answer.message}.')
+        try:
+            outputs = protocol.outputs(answer.result)
+        except Nonsense as exc:
+            return _ended(memory, Progress.FAILED, f'Its program cannot be understood: {exc}.')
+        if request.verb is Verb.DELETE:
+            self.runs.forget()
+            memory = dataclasses.replace(memory, deleted=True)
+        report = _ended(memory, Progress.COMPLETE, answer.message)
+        return dataclasses.replace(report, outputs=outputs)
+
+
+class _Look:
+    """One look at a run: what it has printed, without secrets, and how it ended."""
+
+    def __init__(self, run: Run, secrets: Secrets) -> None:
+        self.run = run
+        state = run.state
+        content = run.output(protocol.MOST_BYTES)
+        found = protocol.read_output(content, ended=state is not RunState.RUNNING)
+        self.output: Output = dataclasses.replace(
+            found,
+            progress=tuple(map(secrets.mask, found.progress)),
+            result=secrets.mask(found.result),
+            error=secrets.mask(found.error),
+            nonsense=secrets.mask(found.nonsense),
+        )
+        #: The program's state after the run, or so far.
+        given = run.facts['state']
+        self.state: Mapping[str, Any] = secrets.mask(given if found.state is None else found.state)
+        self.handle: str | None = secrets.mask(found.handle)
+        why, answer = '', None
+        if state is RunState.ENDED:
+            result = run.result
+            assert result is not None
+            why = result['why']
+            errors = secrets.mask(run.errors().decode(errors='replace')).encode()
+            answer = _answer(result, self.output, errors)
+        self.seen = Seen(
+            number=run.number, request=run.facts['request'], verb=Verb(run.facts['verb']),
+            running=state is RunState.RUNNING, stopping=run.is_stopping, answer=answer, why=why,
+        )  # fmt: skip
+
+
+def _answer(result: Mapping[str, Any], output: Output, errors: bytes) -> Answer | None:
+    """Return how a run ended; None if it was stopped."""
+    if result['why'] == 'stopped':
+        return None
+    if result['why'] == 'deadline':
+        return Answer(ending=Ending.FAILED, message='it was ended at its deadline')
+    if result['why'] == 'output':
+        message = f'it printed more than {protocol.MOST_BYTES} bytes, and was ended'
+        return Answer(ending=Ending.FAILED, message=message)
+    return protocol.answer(result['status'], output, errors)
+
+
+def _label(run: Run) -> tuple[str, Verb]:
+    return run.facts['request'], Verb(run.facts['verb'])
+
+
+def _busy(memory: Memory, reason: str) -> StatusReport:
+    return StatusReport(progress=Progress.IN_PROGRESS, reason=reason, driver_state=memory.stored())
+
+
+def _ended(memory: Memory, progress: Progress, reason: str) -> StatusReport:
+    memory = dataclasses.replace(memory, request=None, again_at=0.0, lost=0)
+    return StatusReport(progress=progress, reason=reason, driver_state=memory.stored())

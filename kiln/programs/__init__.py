@@ -1,0 +1,1 @@
+"""Programs of others: run without kiln's environment, files and terminal, and ended whole."""

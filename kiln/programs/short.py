@@ -1,0 +1,97 @@
+"""Short runs of programs, for which the caller waits."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import select
+import signal
+import tempfile
+from collections.abc import Mapping
+
+from kiln.programs import supervisor
+from kiln.programs.detached import in_memory
+from kiln.programs.isolation import ended_within, environment, limited
+
+_LAST_BYTES = 4096
+_MOST_MIB = 64
+#: How often to kill what a program leaves behind: it can be starting more meanwhile.
+_TRIES = 100
+_PAUSE_S = 0.01
+_IN_FOLDER = ('/bin/sh', '-c', 'cd "$0" && exec "$@"')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Finished:
+    """How a short run ended; the status is None if it was late, and was killed."""
+
+    status: int | None
+    output: bytes
+    errors: bytes
+
+
+def run_short(
+    argv: tuple[str, ...],
+    document: bytes,
+    *,
+    secrets: bytes = b'',
+    variables: Mapping[str, str],
+    seconds: float,
+    most_bytes: int,
+) -> Finished:
+    """Run a program, and wait for it up to a time; everything that it started ends with it.
+
+    :raises OSError: the program cannot be run.
+    """
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix='kiln-program-'))
+        number = stack.enter_context(in_memory(secrets))
+        given, out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        given.write(document)
+        given.seek(0)
+        files = (given.fileno(), out.fileno(), err.fileno(), number)
+        # Popen gives a program no file at a number of the caller's choice, without a risk for
+        # the other threads.
+        pid = os.posix_spawn(
+            _IN_FOLDER[0],
+            (*_IN_FOLDER, folder, *limited(argv, _MOST_MIB)),
+            {**environment(folder), **variables, supervisor.MARK: folder},
+            file_actions=[
+                *((os.POSIX_SPAWN_DUP2, one, at) for at, one in enumerate(files)),
+                *((os.POSIX_SPAWN_CLOSE, one) for one in _inherited()),
+            ],
+            setsid=True,
+        )
+        in_time = ended_within(pid, seconds)
+        status = _kill(pid, folder)
+        out.seek(0)
+        err.seek(max(0, err.seek(0, os.SEEK_END) - _LAST_BYTES))
+        return Finished(
+            status=status if in_time else None,
+            output=out.read(most_bytes + 1),
+            errors=err.read(),
+        )
+
+
+def _inherited() -> list[int]:
+    """Return the open files of this process that a program would get beside its own."""
+    found = []
+    for one in map(int, os.listdir('/proc/self/fd')):
+        with contextlib.suppress(OSError):  # the folder itself, which is closed again
+            if one > supervisor.SECRETS and os.get_inheritable(one):
+                found.append(one)
+    return found
+
+
+def _kill(pid: int, folder: str) -> int:
+    """Kill a program and all that it started, and return its status."""
+    # The number is not used again before waitpid().
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    for _ in range(_TRIES):
+        if not (left := supervisor.members(folder, None)):
+            break
+        supervisor.send(signal.SIGKILL, left)
+        select.select([], [], [], _PAUSE_S)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -1,0 +1,91 @@
+"""What a driver does next about a request of its program: decided without any process."""
+
+import dataclasses
+import unittest
+
+from kiln.cluster_drivers.command.protocol import Answer, Ending, Verb
+from kiln.cluster_drivers.command.requests import (
+    MOST_LOST,
+    Memory,
+    Request,
+    Seen,
+    Step,
+    next_step,
+)
+
+REQUEST = Request(id='now', verb=Verb.UPDATE, kind='update', deadline_at=100.0, first=5)
+MEMORY = Memory(request=REQUEST, run=5)
+
+
+def seen(number=5, request='now', verb=Verb.UPDATE, **more):
+    given = {'running': False, 'stopping': False} | more
+    return Seen(number=number, request=request, verb=verb, **given)
+
+
+def ended(ending, **more):
+    return seen(answer=Answer(ending=ending), **more)
+
+
+def step(last, memory=MEMORY, *, now=0.0, can_cancel=True):
+    return next_step(memory, last, now, can_cancel=can_cancel)
+
+
+class Steps(unittest.TestCase):
+    def test_a_request_without_any_run_is_begun(self):
+        self.assertIs(Step.START, step(None))
+
+    def test_a_run_of_the_request_is_watched(self):
+        self.assertIs(Step.WATCH, step(seen(running=True)))
+
+    def test_a_run_of_another_request_is_ended_first(self):
+        self.assertIs(Step.STOP, step(seen(4, 'before', running=True)))
+        self.assertIs(Step.STOP, step(seen(4, 'now', Verb.CANCEL, running=True)))
+
+    def test_a_run_that_is_ending_is_not_watched(self):
+        self.assertIs(Step.STOP, step(seen(running=True, stopping=True)))
+
+    def test_what_another_request_has_begun_is_cancelled(self):
+        for last in (seen(4, 'before'), ended(Ending.LATER, number=4, request='before')):
+            self.assertIs(Step.CANCEL, step(last))
+            self.assertIs(Step.START, step(last, can_cancel=False))
+
+    def test_what_another_request_has_finished_is_not_cancelled(self):
+        for ending in (Ending.DONE, Ending.FAILED, Ending.REFUSED):
+            self.assertIs(Step.START, step(ended(ending, number=4, request='before')))
+
+    def test_after_a_cancellation_the_request_is_begun(self):
+        for last in (seen(5, 'before', Verb.CANCEL), ended(Ending.FAILED, verb=Verb.CANCEL)):
+            self.assertIs(Step.START, step(last))
+
+    def test_the_end_of_the_request_is_reported(self):
+        for ending in (Ending.DONE, Ending.FAILED, Ending.REFUSED):
+            self.assertIs(Step.FINISH, step(ended(ending)))
+
+    def test_a_run_before_the_request_was_retried_does_not_count(self):
+        self.assertIs(Step.START, step(ended(Ending.FAILED, number=4)))
+
+    def test_later_is_waited_for(self):
+        memory = dataclasses.replace(MEMORY, again_at=10.0)
+        self.assertIs(Step.WAIT, step(ended(Ending.LATER), memory, now=9.9))
+        self.assertIs(Step.START, step(ended(Ending.LATER), memory, now=10.0))
+
+    def test_a_lost_run_is_repeated_until_too_many_were_lost(self):
+        self.assertIs(Step.START, step(seen()))
+        memory = dataclasses.replace(MEMORY, lost=MOST_LOST)
+        self.assertIs(Step.GIVE_UP, step(seen(), memory))
+
+
+class Remembered(unittest.TestCase):
+    def test_a_memory_is_stored_and_read(self):
+        memory = dataclasses.replace(MEMORY, program={'a': [1]}, told=3, deleted=True)
+        self.assertEqual(memory, Memory.read(memory.stored()))
+
+    def test_a_cluster_without_a_memory_has_an_empty_one(self):
+        self.assertEqual(Memory(), Memory.read({}))
+
+    def test_what_a_later_kiln_has_stored_beside_is_ignored(self):
+        self.assertEqual(Memory(run=2), Memory.read({'run': 2, 'later': 1}))
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,232 @@
+"""Runs that outlive the process that began them; real programs, and no pauses."""
+
+import json
+import os
+import pathlib
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from kiln.programs import supervisor
+from kiln.programs.detached import Job, Run, Runs, RunState
+
+#: Tells the test by a pipe that it has begun, and ends when it is told to.
+BEGUN = 'echo begun >"$AT/begun"; '
+#: Another process begins a run, and is killed before it can do anything else.
+OTHER = """
+import os, signal, sys
+from kiln.programs.detached import Job, Runs
+import pathlib
+job = Job(argv=('/bin/sh', '-c', sys.argv[2]), document=b'', facts={}, seconds=60, most_bytes=999,
+          variables={'AT': sys.argv[3]})
+runs = Runs(pathlib.Path(sys.argv[1]), 'one')
+with runs.locked():
+    runs.start(job)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+class Detached(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.root = self.folder / 'runs'
+        self.runs = Runs(self.root, 'one')
+        for name in 'begun', 'go':
+            os.mkfifo(self.folder / name)
+        self.addCleanup(self.end_all)
+
+    def end_all(self):
+        last = self.runs.latest()
+        if last is not None and last.state is RunState.RUNNING:
+            leader = last._supervisor()
+            supervisor.send(signal.SIGKILL, [*last._orphans(), *([leader.pid] if leader else [])])
+
+    def start(self, script, **more):
+        given = {
+            'argv': ('/bin/sh', '-c', script), 'document': b'{}', 'facts': {'label': 'a'},
+            'seconds': 60.0, 'most_bytes': 10_000,
+            'variables': {'AT': str(self.folder)}, 'grace_s': 30.0,
+        }  # fmt: skip
+        with self.runs.locked():
+            return self.runs.start(Job(**given | more))
+
+    def ended(self, script, **more):
+        run = self.start(script, **more)
+        run.wait()
+        return run
+
+    def wait_for_begin(self):
+        """Wait until the program has written to the pipe."""
+        return (self.folder / 'begun').read_text().strip()
+
+    def go(self):
+        (self.folder / 'go').write_text('go\n')
+
+    # ---- what a program is given ---------------------------------------------------------
+
+    def test_a_program_is_given_a_document_and_secrets_and_little_else(self):
+        run = self.ended(
+            'cat; cat <&3; echo; env; ls /proc/self/fd',
+            document=b'{"a": 1}\n',
+            secrets=b'{"s": 2}',
+        )
+        said = run.output(9999).decode().splitlines()
+        self.assertEqual(['{"a": 1}', '{"s": 2}'], said[:2])
+        names = {one.partition('=')[0] for one in said if '=' in one}
+        expected = {'PATH', 'LANG', 'HOME', 'TMPDIR', 'AT', 'KILN_RUN', 'PWD'}
+        self.assertEqual(expected, names - {'_', 'SHLVL', 'OLDPWD'})
+        self.assertEqual(['0', '1', '2', '3'], [one for one in said if one.isdigit()][:4])
+
+    def test_secrets_are_in_no_file(self):
+        run = self.ended('cat <&3 >/dev/null; echo done', secrets=b'kept-apart')
+        files = [one for one in self.root.rglob('*') if one.is_file()]
+        self.assertEqual(b'done\n', run.output(99))
+        self.assertEqual([], [one for one in files if b'kept-apart' in one.read_bytes()])
+        self.assertEqual(0o700, run.folder.stat().st_mode & 0o777)
+
+    def test_its_folder_for_work_is_gone_at_the_end(self):
+        run = self.ended('pwd; echo x >file; test "$PWD" = "$HOME"')
+        self.assertEqual(0, run.result['status'])
+        self.assertFalse(pathlib.Path(run.output(999).decode().strip()).exists())
+
+    # ---- how it ends -------------------------------------------------------------------------
+
+    def test_the_result_has_the_status_of_the_program(self):
+        for script, status in (('exit 0', 0), ('exit 75', 75), ('kill -9 $$', -9)):
+            run = self.ended(script)
+            self.assertIs(RunState.ENDED, run.state)
+            self.assertEqual((status, ''), (run.result['status'], run.result['why']))
+
+    def test_a_program_that_does_not_exist_has_a_result_as_well(self):
+        run = self.ended('', argv=('/no/such/program',))
+        self.assertNotEqual(0, run.result['status'])
+
+    def test_a_run_is_at_work_until_its_program_has_ended(self):
+        run = self.start(BEGUN + 'read x <"$AT/go"; echo "$x"')
+        self.wait_for_begin()
+        self.assertIs(RunState.RUNNING, run.state)
+        self.go()
+        run.wait()
+        self.assertEqual((RunState.ENDED, b'go\n'), (run.state, run.output(99)))
+
+    def test_a_program_that_is_late_is_ended(self):
+        run = self.ended('while :; do sleep 60; done', seconds=0.0)
+        self.assertEqual('deadline', run.result['why'])
+        self.assertEqual(-signal.SIGTERM, run.result['status'])
+
+    def test_a_program_that_prints_too_much_is_ended(self):
+        run = self.ended('while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done')
+        self.assertEqual('output', run.result['why'])
+        self.assertEqual(11, len(run.output(10)))
+
+    def test_a_program_is_stopped_politely(self):
+        run = self.start(
+            f'trap "echo polite; exit 3" TERM; {BEGUN} while :; do sleep 60 & wait; done'
+        )
+        self.wait_for_begin()
+        run.stop()
+        run.wait()
+        self.assertEqual((3, 'stopped'), (run.result['status'], run.result['why']))
+        self.assertEqual(b'polite\n', run.output(99))
+
+    def test_a_program_that_ignores_this_is_killed_with_all_that_it_started(self):
+        run = self.start(
+            f'trap "" TERM; setsid sleep 600 & env -i sleep 600 & {BEGUN}'
+            'while :; do sleep 60; done',
+            grace_s=0.0,
+        )
+        self.wait_for_begin()
+        run.stop()
+        run.wait()
+        self.assertEqual(-signal.SIGKILL, run.result['status'])
+        self.assertEqual([], run._orphans())
+
+    def test_what_a_program_leaves_behind_is_ended_and_counted(self):
+        run = self.ended('setsid sleep 600 & sleep 600 & exit 0')
+        self.assertEqual((0, 2), (run.result['status'], run.result['left']))
+        self.assertEqual([], run._orphans())
+
+    # ---- other processes -------------------------------------------------------------------
+
+    def test_a_run_outlives_the_process_that_began_it(self):
+        script = BEGUN + 'read x <"$AT/go"; echo "$x"'
+        done = subprocess.run(
+            [sys.executable, '-c', OTHER, self.root, script, self.folder],
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}, check=False,
+        )  # fmt: skip
+        self.assertEqual(-signal.SIGKILL, done.returncode)
+        self.wait_for_begin()
+        run = self.runs.latest()
+        self.assertIs(RunState.RUNNING, run.state)
+        self.go()
+        run.wait()
+        self.assertEqual((RunState.ENDED, b'go\n'), (run.state, run.output(99)))
+
+    def test_a_run_is_lost_if_it_is_killed_with_its_supervisor(self):
+        run = self.start(BEGUN + 'read x <"$AT/go"')
+        self.wait_for_begin()
+        handles = [os.pidfd_open(one) for one in run._orphans()]
+        supervisor.send(signal.SIGKILL, [run._supervisor().pid])
+        run.wait()
+        self.assertIs(RunState.RUNNING, run.state, 'its program is still at work')
+        run.stop()
+        for handle in handles:
+            select.select([handle], [], [])
+            os.close(handle)
+        self.assertIs(RunState.LOST, run.state)
+
+    def test_a_program_without_a_supervisor_is_killed_by_a_later_call(self):
+        run = self.start(f'trap "" TERM; {BEGUN} while :; do sleep 60; done', grace_s=-60.0)
+        self.wait_for_begin()
+        handle = os.pidfd_open(max(run._orphans()))
+        supervisor.send(signal.SIGKILL, [run._supervisor().pid])
+        run.wait()
+        run.stop()
+        self.assertIs(RunState.RUNNING, run.state)
+        while run.state is RunState.RUNNING:
+            run.stop()
+        os.close(handle)
+        self.assertIs(RunState.LOST, run.state)
+
+    def test_runs_are_numbered_and_old_ones_are_removed(self):
+        for _ in range(8):
+            run = self.ended('exit 0')
+        self.assertEqual(8, run.number)
+        self.assertIsInstance(self.runs.latest(), Run)
+        self.assertEqual([3, 4, 5, 6, 7, 8], self.runs._numbers())
+        with self.runs.locked():
+            self.assertEqual(21, self.runs.start(_nothing(), above=20).number)
+        self.runs.latest().wait()
+        self.runs.forget()
+        self.assertEqual([21], self.runs._numbers())
+
+    def test_runs_of_others_are_removed_once_they_are_old(self):
+        other = Runs(self.root, 'two')
+        with other.locked():
+            other.start(_nothing()).wait()
+        self.ended('exit 0')
+        self.assertIsNotNone(other.latest())
+        os.utime(self.root / 'two', (0, 0))
+        self.ended('exit 0')
+        self.assertIsNone(other.latest())
+
+    def test_each_folder_has_an_identity(self):
+        found = {Runs(self.root, name).identity for name in ('one', 'two')}
+        self.assertEqual(1, len(found))
+        self.assertNotIn(Runs(self.folder / 'elsewhere', 'one').identity, found)
+
+    def test_the_facts_of_a_run_are_kept(self):
+        self.ended('exit 0', facts={'label': 'b', 'state': {'c': [1]}})
+        self.assertEqual({'label': 'b', 'state': {'c': [1]}}, dict(self.runs.latest().facts))
+        json.dumps(self.runs.latest().facts)
+
+
+def _nothing():
+    return Job(argv=('/bin/true',), document=b'', facts={}, seconds=60.0, most_bytes=99)
+
+
+if __name__ == '__main__':
+    unittest.main()
