@@ -50,7 +50,7 @@ _COMMANDS = {
     'site.conductor': 'conductor',
     'site.hook': 'hook list, hook skip, hook test',
     'site.image': 'image build, image list, image show, image remove, image prune',
-    'site.db': 'db upgrade, db check, db purge, db rotate-key',
+    'site.db': 'db upgrade, db check, db purge, db rotate-key, db backup, db restore',
     'completion': 'completion',
     'cluster.x': 'x',
     'demo': 'demo',

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from kiln.clusters.models import Lease, NodeState, OperationState
 from kiln.db.database import Database
 from kiln.db.records.operations import newest_seqs
+from kiln.db.soundness import faults
 from kiln.db.tables import schema
 from kiln.db.tables.rows import LEASE, read
 from kiln.db.tokens import BOUND
@@ -22,12 +23,16 @@ class Health:
     """The result of a health check."""
 
     where: str
-    #: The revision of the tables; None without tables.
+    #: The revision of the tables; None without tables, or if they cannot be read.
     revision: str | None
+    #: What is wrong with the database as a whole.
+    faults: tuple[str, ...] = ()
     #: The revision that this version of kiln needs.
     wanted: str = schema.REVISION
     #: Rows by table; empty, as are the leases, if the database cannot be used.
     counts: Mapping[str, int]
+    #: Leases that conductors hold now.
+    held: tuple[Lease, ...] = ()
     #: Leases that expired without a release: their owners died.
     dangling: tuple[Lease, ...]
     #: Secrets that a former version wrote, so that another row could use them.
@@ -36,7 +41,7 @@ class Health:
     @property
     def usable(self) -> bool:
         """True if this version of kiln can use the database."""
-        return self.revision == self.wanted
+        return self.revision == self.wanted and not self.faults
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,27 +69,36 @@ def revision_of(database: Database) -> str | None:
 def check(database: Database) -> Health:
     """Check the database without changing it.
 
-    :raises StoreError: the database cannot be read.
+    :raises StoreError: the database cannot be reached now.
     """
+    if found := faults(database):
+        return Health(where=database.name, revision=None, faults=found, counts={}, dangling=())
     revision = revision_of(database)
     if revision != schema.REVISION:
         return Health(where=database.name, revision=revision, counts={}, dangling=())
     lease = schema.lease
     # A lease that was released unsettled keeps its owner, but has expiry time 0.
     over = sa.and_(lease.c.owner != '', lease.c.expires > 0, lease.c.expires < database.now)
+    held = sa.and_(lease.c.owner != '', lease.c.expires >= database.now)
     with database.reading() as connection:
         counts = {
             table.name: connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
             for table in schema.metadata.sorted_tables
             if table is not schema.counter
         }
-        question = sa.select(lease).where(over).order_by(lease.c.scope)
-        dangling = read(LEASE.value, connection.execute(question))
+        question = sa.select(lease).order_by(lease.c.scope)
+        holding = read(LEASE.value, connection.execute(question.where(held)))
+        dangling = read(LEASE.value, connection.execute(question.where(over)))
         is_bound = schema.secret.c.value.startswith(BOUND, autoescape=True)
         secrets = sa.select(sa.func.count()).select_from(schema.secret)
         unbound = connection.scalar(secrets.where(~is_bound)) or 0
     return Health(
-        where=database.name, revision=revision, counts=counts, dangling=dangling, unbound=unbound
+        where=database.name,
+        revision=revision,
+        counts=counts,
+        held=tuple(holding),
+        dangling=dangling,
+        unbound=unbound,
     )
 
 

@@ -1,10 +1,11 @@
-"""Commands about the database of clusters: upgrade, check, purge, rotate-key."""
+"""Commands about the database of clusters: upgrade, check, purge, rotate-key, backup, restore."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kiln.cli.arguments import argument, flag, span
@@ -48,23 +49,28 @@ class Upgrade(KilnCommand):
 class Check(KilnShow):
     """Show the revision of the tables, their row counts, and leases of dead owners.
 
-    Unbound secrets were written by a former version: rotate-key binds them. The exit status
-    is 6 if this version of kiln cannot use the database.
+    Finds damage, missing tables, and tables of something else. Unbound secrets were written by
+    a former version: rotate-key binds them. The exit status is 6 if this version of kiln cannot
+    use the database.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with _database(self.app) as database:
+            from kiln.db.soundness import remedy
             from kiln.db.upkeep import check
 
             health = check(database)
         if not health.usable:
             self.status = ExitCode.UNAVAILABLE
+        if health.faults:
+            self.app.say(f'The store cannot be used. {remedy(health.faults)}')
         return fields(
             {
                 'store': health.where,
                 'revision': health.revision,
                 'wanted_revision': health.wanted,
                 'usable': health.usable,
+                'faults': list(health.faults),
                 **health.counts,
                 'unbound_secrets': health.unbound,
                 'dangling_leases': [
@@ -126,3 +132,43 @@ class RotateKey(KilnCommand):
             else:
                 count = Secrets(database, keys).rotate()
                 self.app.say(f'{count} secrets are encrypted with a new key in {keys.path}.')
+
+
+class Backup(KilnCommand):
+    """Write a copy of a store that is a file, while it is used; the keys are not in it.
+
+    PostgreSQL and MariaDB have tools of their own.
+    """
+
+    arguments = (argument('file', metavar='FILE', help='File to write; it must not exist.'),)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        with _database(self.app) as database:
+            from kiln.db.backup import back_up
+            from kiln.db.store import key_file
+
+            back_up(database, Path(parsed_args.file))
+            keys = key_file(database, self.app.settings.db.key_file)
+            self.app.say(
+                f'The store at {database.name} is in {parsed_args.file}. Keep {keys.path} too, '
+                f'in another place: without it the secrets of clusters cannot be read.'
+            )
+
+
+class Restore(KilnCommand):
+    """Put a backup in the place of a store that is a file; the former store is kept beside it.
+
+    Stop all conductors first.
+    """
+
+    arguments = (argument('file', metavar='FILE', help="A backup that 'kiln db backup' wrote."),)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        with _database(self.app) as database:
+            from kiln.db.backup import restore
+
+            former = restore(database, Path(parsed_args.file))
+            self.app.say(
+                f'The store at {database.name} is that of {parsed_args.file}; the former one is '
+                f"in {former}. 'kiln orphans' finds machines that were built since the backup."
+            )

@@ -16,6 +16,7 @@ from alembic.script import ScriptDirectory
 from kiln.clock import Clock
 from kiln.clusters.exceptions import StoreError
 from kiln.db.database import Database
+from kiln.db.soundness import refuse_faults
 from kiln.db.tables.files import drafted
 
 # Alembic has global state, so the threads of a process take turns.
@@ -35,8 +36,10 @@ def upgrade(database: Database) -> str | None:
     nothing to do. On MariaDB a failed migration can be half done, because DDL cannot be
     rolled back there; restore the backup then.
 
-    :raises StoreError: the database cannot be used, or has a later revision.
+    :raises StoreError: the database cannot be used, belongs to something else, or has a later
+        revision.
     """
+    refuse_faults(database, f'Cannot upgrade the store at {database.name}')
     with _turn, database.writing() as connection, database.alone(connection, 'upgrade'):
         before = MigrationContext.configure(connection).get_current_revision()
         if before is not None and before not in revisions():

@@ -71,6 +71,24 @@ class Commands(Shell):
         self.assertIn(f'has revision {REVISION}; it had no tables', self.err)
         self.ok('db', 'check')
 
+    def test_check_names_damage_and_what_to_do(self):
+        self.ok('db', 'upgrade')
+        self.sql('DROP TABLE step')
+        checked = self.fails(ExitCode.UNAVAILABLE, 'db', 'check', '-f', 'json')
+        self.assertEqual(['it lacks tables: step'], json.loads(self.out)['faults'])
+        self.assertIn("The store cannot be used. Replace it by a backup: 'kiln db rest", checked)
+        self.assertIn('lacks tables', self.fails(ExitCode.UNAVAILABLE, 'db', 'upgrade'))
+
+    def test_a_backup_is_restored(self):
+        store, copy = self.store(), str(self.folder / 'copy.db')
+        self.ok('db', 'backup', copy)
+        self.assertIn(f'Keep {self.path.with_suffix(".keys")} too', self.err)
+        store.events.add(Event(cluster_id='c', kind='k', message='new'))
+        self.assertIn(f'there is a file {copy}', self.fails(6, 'db', 'backup', copy))
+        self.ok('db', 'restore', copy)
+        self.assertIn('the former one is in ', self.err)
+        self.assertEqual((), store.events.after())
+
     def test_check_lists_leases_of_dead_owners(self):
         store = self.store()
         store.leases.claim('c-web', 'host-1', -1.0)
