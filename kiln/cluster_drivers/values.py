@@ -71,6 +71,10 @@ def _no_readings() -> Mapping[str, float | None]:
     return {}
 
 
+def _no_poll() -> None:
+    pass
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Context:
     """What a driver is allowed to use in a call, beside the cluster itself.
@@ -90,6 +94,9 @@ class Context:
     #: The template that the cluster names, as it is saved now; None without one. What the
     #: cluster took from it when it was last declared is part of ``cluster.spec``.
     template: ClusterTemplate | None = None
+    #: The id of the operation that the call is made for: the same when the call is repeated, and
+    #: while its progress is polled; None outside of operations, such as for a plan.
+    operation: str | None = None
     #: The values where group, cluster and template set none.
     defaults: MachineSpec = dataclasses.field(default_factory=MachineSpec)
     #: All existing nodes of the cluster; kiln has no record of the nodes that a driver
@@ -106,6 +113,10 @@ class Context:
     readings: Callable[[], Mapping[str, float | None]] = dataclasses.field(
         default=_no_readings, repr=False
     )
+    #: For drivers with an engine of their own: has the driver polled soon, as there is something
+    #: to report; otherwise it is polled every 5 seconds. Any thread can call it, at any time
+    #: after the call, even when the operation is over.
+    poll_soon: Callable[[], None] = dataclasses.field(default=_no_poll, repr=False)
 
     def group(self, cluster: Cluster, name: str) -> NodeGroupSpec:
         """Return a group as the cluster declares it; an empty one if it does not."""

@@ -40,18 +40,21 @@ class DriverContexts:
         nodes: tuple[Node, ...],
         join_key: Callable[[], bytes],
         template: ClusterTemplate | None,
+        operation: str | None = None,
     ) -> Context:
         """Return the context of a call about a cluster.
 
         :param nodes: all nodes that are not gone; see :func:`existing`.
         :param template: the result of :meth:`template`, which callers can keep: it reads
             the store.
+        :param operation: the id of the operation that the call is made for.
         """
         return Context(
             site=self.site,
             credentials=cluster.spec.credentials or self.credentials,
             secrets=self.secrets,
             template=template,
+            operation=operation,
             defaults=self.defaults,
             nodes=nodes,
             join_key=join_key,

@@ -104,6 +104,12 @@ class Run:
             return file.read(most + 1)
         return b''
 
+    def output_size(self) -> int:
+        """Return how many bytes the program has printed."""
+        with contextlib.suppress(FileNotFoundError):
+            return (self.folder / 'out').stat().st_size
+        return 0
+
     def errors(self) -> bytes:
         """Return the end of what the program has written to stderr."""
         with contextlib.suppress(FileNotFoundError), (self.folder / 'err').open('rb') as file:

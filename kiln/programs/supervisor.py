@@ -120,6 +120,7 @@ class _Supervisor:
         os.set_blocking(ringer, False)
         signal.set_wakeup_fd(ringer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        # Sent by kiln, or by a system that goes down.
         signal.signal(signal.SIGTERM, self._asked_to_stop)
 
     def _asked_to_stop(self, *_: object) -> None:
@@ -158,6 +159,9 @@ class _Supervisor:
         return child.poll() is not None
 
     def _reason_to_end(self) -> str:
+        # It can have been there before this process was known, and could be sent a signal.
+        if (self._folder / 'stop').exists():
+            return 'stopped'
         if time.monotonic() >= self._ends_at:
             return 'deadline'
         sizes = ((self._folder / name).stat().st_size for name in ('out', 'err'))

@@ -24,8 +24,12 @@ from kiln.clusters.exceptions import ClusterDriverError, InvalidClusterDriver, P
 from kiln.clusters.models import Cluster
 from kiln.clusters.spec import ClusterTemplate, NodeGroupSpec, Strategy
 from kiln.programs.detached import Runs
+from kiln.programs.watching import RunWatcher
 
 _T = TypeVar('_T')
+
+#: One thread watches the runs of all drivers of this process.
+_WATCHER = RunWatcher()
 
 _CONDITIONS: Mapping[Condition, Progress] = {
     Condition.COMPLETE: Progress.COMPLETE,
@@ -156,7 +160,18 @@ class CommandDriver(ClusterDriver):
         memory = Memory.read(cluster.driver_state)
         if memory.request is None:
             return self._status(context, cluster, memory)
-        return self._pursuit(context, cluster).go_on(memory)
+        pursuit = self._pursuit(context, cluster)
+        if memory.request.operation == context.operation:
+            return pursuit.go_on(memory)
+        # Its operation was cancelled, or has failed meanwhile.
+        left = pursuit.leave(memory)
+        if left.progress is Progress.IN_PROGRESS:
+            return left
+        assert left.driver_state is not None
+        found = self._status(context, cluster, Memory.read(left.driver_state))
+        return dataclasses.replace(
+            left, progress=found.progress, reason=found.reason, outputs=found.outputs
+        )
 
     def validate(
         self, context: Context, cluster: Cluster, plan: PlannedChange
@@ -237,7 +252,8 @@ class CommandDriver(ClusterDriver):
         }
         request = Request(
             id=request_id(cluster, verb, asked), verb=verb, kind=kind or verb.value,
-            deadline_at=self.clock.time() + (timeout_s or self.timeout_s), remove=remove or {},
+            deadline_at=self.clock.time() + (timeout_s or self.timeout_s),
+            operation=context.operation, remove=remove or {},
         )  # fmt: skip
         memory = Memory.read(cluster.driver_state)
         return self._pursuit(context, cluster).begin(memory, request)
@@ -245,6 +261,7 @@ class CommandDriver(ClusterDriver):
     def _pursuit(self, context: Context, cluster: Cluster) -> Pursuit:
         return Pursuit(
             program=self.program, context=context, cluster=cluster, parameters=self.parameters,
-            runs=Runs(self.runs_in or default_runs(), cluster.id), host=os.uname().nodename,
-            clock=self.clock, grace_s=self.grace_s, can_cancel=Verb.CANCEL in self.verbs_known,
+            runs=Runs(self.runs_in or default_runs(), cluster.id), watcher=_WATCHER,
+            host=os.uname().nodename, clock=self.clock, grace_s=self.grace_s,
+            can_cancel=Verb.CANCEL in self.verbs_known,
         )  # fmt: skip

@@ -19,6 +19,7 @@ from kiln.cluster_drivers.command.requests import (
     Request,
     Seen,
     Step,
+    last_step,
     next_step,
 )
 from kiln.cluster_drivers.parameters import Parameter
@@ -26,9 +27,12 @@ from kiln.cluster_drivers.values import Context, Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Cluster
 from kiln.programs.detached import Job, Run, Runs, RunState
+from kiln.programs.watching import RunWatcher
 
 #: Seconds beyond its deadline after which a run of another host is certain to have ended.
 _ELSEWHERE_S = 60.0
+#: Seconds that a cancellation has, even if the deadline of its request is over.
+_CANCEL_S = 300.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,6 +44,7 @@ class Pursuit:
     cluster: Cluster
     parameters: Mapping[str, Parameter]
     runs: Runs
+    watcher: RunWatcher
     host: str
     clock: Clock
     grace_s: float
@@ -70,6 +75,15 @@ class Pursuit:
             memory = self._here(memory)
             return self._pursue(memory, self._last(memory))
 
+    def leave(self, memory: Memory) -> StatusReport:
+        """End what is at work for a request that is no longer wanted, and begin nothing of it.
+
+        COMPLETE once nothing is left of it.
+        """
+        with self.runs.locked():
+            memory = self._here(memory)
+            return self._pursue(memory, self._last(memory), wanted=False)
+
     # ---- where runs are ----------------------------------------------------------------------
 
     def _here(self, memory: Memory) -> Memory:
@@ -99,15 +113,17 @@ class Pursuit:
 
     # ---- steps ---------------------------------------------------------------------------
 
-    def _pursue(self, memory: Memory, last: Run | None) -> StatusReport:
+    def _pursue(self, memory: Memory, last: Run | None, *, wanted: bool = True) -> StatusReport:
         secrets = Secrets(self.context, self.cluster, self.parameters)
         found = _Look(last, secrets) if last else None
         events: tuple[str, ...] = ()
         if found:
             memory, events = self._remember(memory, found)
-        step = next_step(
-            memory, found.seen if found else None, self.clock.time(), can_cancel=self.can_cancel
-        )
+        seen = found.seen if found else None
+        if wanted:
+            step = next_step(memory, seen, self.clock.time(), can_cancel=self.can_cancel)
+        else:
+            step = last_step(seen, can_cancel=self.can_cancel)
         report = self._take(step, memory, found, secrets)
         handle = found.handle if found else None
         return dataclasses.replace(report, events=events, driver_handle=handle)
@@ -130,9 +146,12 @@ class Pursuit:
     ) -> StatusReport:
         request = memory.request
         assert request is not None
+        if step is Step.FORGET:
+            return _ended(memory, Progress.COMPLETE, '')
         if step is Step.STOP:
             assert found is not None
             found.run.stop()
+            self._watch(found.run, found.size)
             return _busy(memory, 'A former run of its program is ending.')
         if step is Step.CANCEL:
             assert found is not None
@@ -141,6 +160,7 @@ class Pursuit:
             return self._start(memory, found, secrets)
         assert found is not None
         if step is Step.WATCH:
+            self._watch(found.run, found.size)
             said = found.output.progress[-1:]
             return _busy(memory, said[0] if said else 'Its program is at work.')
         if step is Step.WAIT:
@@ -166,7 +186,10 @@ class Pursuit:
     def _cancel(self, memory: Memory, seen: Seen, secrets: Secrets) -> StatusReport:
         request = memory.request
         assert request is not None
-        cancelled = dataclasses.replace(request, id=seen.request, kind='cancel')
+        cancelled = dataclasses.replace(
+            request, id=seen.request, kind='cancel',
+            deadline_at=max(request.deadline_at, self.clock.time() + _CANCEL_S),
+        )  # fmt: skip
         run = self._run(memory, Verb.CANCEL, cancelled, secrets)
         memory = dataclasses.replace(memory, run=run.number, told=0, again_at=0.0)
         return _busy(memory, 'Its program cancels what it has begun before.')
@@ -189,12 +212,18 @@ class Pursuit:
             most_bytes=protocol.MOST_BYTES,
         )  # fmt: skip
         try:
-            return self.runs.start(job, above=memory.run)
+            run = self.runs.start(job, above=memory.run)
         except OSError as exc:
             raise ClusterDriverError(
                 f'The program of driver {self.program.driver} cannot be begun: {exc.strerror}.',
                 retryable=True,
             ) from exc
+        self._watch(run, 0)
+        return run
+
+    def _watch(self, run: Run, size: int) -> None:
+        """Have the driver polled as soon as a run goes on, so that its state is stored then."""
+        self.watcher.once(run, size, self.context.poll_soon)
 
     def _finish(self, memory: Memory, found: _Look) -> StatusReport:
         answer, request = found.seen.answer, memory.request
@@ -223,6 +252,8 @@ class _Look:
         self.run = run
         state = run.state
         content = run.output(protocol.MOST_BYTES)
+        #: The bytes that it has printed.
+        self.size = len(content)
         found = protocol.read_output(content, ended=state is not RunState.RUNNING)
         self.output: Output = dataclasses.replace(
             found,

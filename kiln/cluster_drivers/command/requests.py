@@ -22,6 +22,8 @@ class Request:
     #: What users asked for: ``create``, ``resize``, ``rollback`` and so on.
     kind: str
     deadline_at: float
+    #: The id of the operation that it belongs to.
+    operation: str | None = None
     #: The number of the first run that counts for it.
     first: int = 1
     #: The group and the names of the nodes to remove, of a resize.
@@ -80,9 +82,10 @@ class Seen:
     why: str = ''
 
     @property
-    def unfinished(self) -> bool:
-        """True if its engine can still be at work, or have stopped half way."""
-        return self.answer is None or self.answer.ending is Ending.LATER
+    def abandoned(self) -> bool:
+        """True if it has begun what is neither finished nor cancelled."""
+        unfinished = self.answer is None or self.answer.ending is Ending.LATER
+        return unfinished and self.verb is not Verb.CANCEL
 
 
 class Step(enum.Enum):
@@ -102,6 +105,8 @@ class Step(enum.Enum):
     FINISH = enum.auto()
     #: Give up: run after run was lost.
     GIVE_UP = enum.auto()
+    #: Nothing is left of a request that is no longer wanted.
+    FORGET = enum.auto()
 
 
 def next_step(memory: Memory, last: Seen | None, now: float, *, can_cancel: bool) -> Step:
@@ -115,12 +120,24 @@ def next_step(memory: Memory, last: Seen | None, now: float, *, can_cancel: bool
         return Step.START
     is_own = last.request == request.id and last.verb is request.verb
     if last.running:
-        return Step.WATCH if is_own and not last.stopping else Step.STOP
+        watched = (is_own or last.verb is Verb.CANCEL) and not last.stopping
+        return Step.WATCH if watched else Step.STOP
     if is_own and last.number >= request.first:
         return _after(memory, last, now)
-    if can_cancel and last.unfinished and last.verb is not Verb.CANCEL and not is_own:
-        return Step.CANCEL
-    return Step.START
+    return Step.CANCEL if can_cancel and last.abandoned and not is_own else Step.START
+
+
+def last_step(last: Seen | None, *, can_cancel: bool) -> Step:
+    """Return what to do next about a request that is no longer wanted.
+
+    :param last: the last run on this host; None without any.
+    """
+    if last is None:
+        return Step.FORGET
+    if last.running:
+        watched = last.verb is Verb.CANCEL and not last.stopping
+        return Step.WATCH if watched else Step.STOP
+    return Step.CANCEL if can_cancel and last.abandoned else Step.FORGET
 
 
 def _after(memory: Memory, last: Seen, now: float) -> Step:

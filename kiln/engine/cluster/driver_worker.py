@@ -45,6 +45,8 @@ from kiln.foreign.text import plain
 
 #: Seconds between two polls for progress.
 POLL_S = 5.0
+#: Seconds between two polls that the driver itself asks for, at least.
+SOON_S = 0.5
 #: In the result of that step: there is nothing left to poll for.
 _COMPLETE = 'complete'
 
@@ -76,6 +78,10 @@ class DriverWorker(Worker):
         self._undone: Cause | None = None
         self._tries = 0
         self._not_before = 0.0
+        #: True if the driver has asked to be polled since it was called last, and from when on
+        #: that is possible.
+        self._soon = False
+        self._soon_at = 0.0
         super().__init__(state, held, HookGate(state))
 
     @property
@@ -103,7 +109,7 @@ class DriverWorker(Worker):
                 if step.kind == CALL
             )
             self._called = was_called(fresh, steps, since)
-            self._tries, self._not_before = 0, 0.0
+            self._tries, self._not_before, self._soon = 0, 0.0, False
         tx.load(cluster, fresh)
         self._hooks.reload()
 
@@ -142,6 +148,11 @@ class DriverWorker(Worker):
     def _launch(self, method: str, call: DriverCall) -> None:
         operation = self._tx.under_way
         context, noted = noting(self._state.context())
+        soon = functools.partial(self._poll_soon, operation.id)
+        context = dataclasses.replace(
+            context, poll_soon=functools.partial(self._state.call_soon, soon)
+        )
+        self._soon = False
         # A driver that returned no handle gets none.
         handle = self._tx.cluster.driver_handle or None
         cluster = dataclasses.replace(self._tx.cluster, driver_handle=handle)
@@ -209,6 +220,16 @@ class DriverWorker(Worker):
         else:
             self._progress(report)
 
+    def _poll_soon(self, operation_id: str) -> None:
+        """Poll the driver before its time, as it has asked for."""
+        operation = self._tx.operation
+        if operation is None or operation.id != operation_id:
+            return
+        self._soon = True
+        # After a failure its pause is kept.
+        if not self._calling and not self._tries:
+            self._rest_until(min(self._not_before, self._soon_at))
+
     def _fail(self, error: BaseException) -> None:
         self._tries += 1
         self._rest_until(self._tx.monotonic + pause_s(self._tries))
@@ -240,7 +261,9 @@ class DriverWorker(Worker):
         just_called, self._called = not self._called, True
         # A driver that was only just called can be done already.
         at_once = just_called and report is None
-        self._rest_until(self._tx.monotonic + (0.0 if at_once else POLL_S))
+        rest_s = 0.0 if at_once else SOON_S if self._soon else POLL_S
+        self._soon_at = self._tx.monotonic + SOON_S
+        self._rest_until(self._tx.monotonic + rest_s)
         checked = self._tx.under_way.kind is OperationKind.CHECK
         progress = report.progress if report is not None else None
         # A driver that does not report has nothing for a check to find.

@@ -42,13 +42,14 @@ class ClusterState:
 
     def context(self) -> Context:
         """Return what the driver is allowed to use in a call."""
-        cluster = self.tx.cluster
+        cluster, operation = self.tx.cluster, self.tx.operation
         return self._contexts.context(
             cluster,
             # A cluster that another driver built before can have nodes that kiln knows.
             nodes=existing(self.parts.store.nodes.of(cluster.id)),
             join_key=self._join_key,
             template=self._contexts.template(cluster),
+            operation=operation.id if operation else None,
         )
 
     def call(self, function: Callable[[], object], take: TakeResult) -> None:

@@ -38,9 +38,11 @@ class NodeClusterState(ClusterState):
 
     def context(self) -> Context:
         # Called for each poll of each node, so it reads nothing.
+        operation = self.tx.operation
         return self._contexts.context(
             self.tx.cluster,
             nodes=self.nodes.nodes(),
             join_key=self._join_key,
             template=self._template,
+            operation=operation.id if operation else None,
         )

@@ -32,9 +32,15 @@ class Orchestra(ClusterDriver):
     def __init__(self):
         self.calls = []
         self.answers = []
+        #: The context of the last call, and whether each call asks for a poll.
+        self.context = None
+        self.asks = False
 
-    def say(self, call, cluster):
+    def say(self, call, cluster, context=None):
         self.calls.append((call, cluster.driver_handle))
+        self.context = context
+        if self.asks:
+            context.poll_soon()
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, Exception):
             raise answer
@@ -42,7 +48,7 @@ class Orchestra(ClusterDriver):
 
     def create_cluster(self, context, cluster, cluster_create_timeout):
         self.timeout_s = cluster_create_timeout
-        return self.say('create', cluster)
+        return self.say('create', cluster, context)
 
     def update_cluster(self, context, cluster, scale_manager=None, rollback=False):
         return self.say('update', cluster)
@@ -51,7 +57,7 @@ class Orchestra(ClusterDriver):
         return self.say('delete', cluster)
 
     def update_cluster_status(self, context, cluster):
-        return self.say('status', cluster)
+        return self.say('status', cluster, context)
 
     def resize_cluster(self, context, cluster, *, nodegroup, node_count, nodes_to_remove=()):
         self.resized = (nodegroup.name, node_count)

@@ -132,6 +132,13 @@ class Detached(unittest.TestCase):
         self.assertEqual((3, 'stopped'), (run.result['status'], run.result['why']))
         self.assertEqual(b'polite\n', run.output(99))
 
+    def test_a_run_that_is_stopped_before_its_supervisor_is_known_ends_as_well(self):
+        run = self.start('while :; do sleep 60; done')
+        # As a caller leaves it that finds no supervisor.
+        (run.folder / 'stop').touch()
+        run.wait()
+        self.assertEqual('stopped', run.result['why'])
+
     def test_a_program_that_ignores_this_is_killed_with_all_that_it_started(self):
         run = self.start(
             f'trap "" TERM; setsid sleep 600 & env -i sleep 600 & {BEGUN}'

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import tempfile
+import threading
 import unittest
 
 from kiln.cluster_drivers.discovery.directory import load_directory
@@ -24,6 +25,8 @@ class CommandCase(unittest.TestCase):
     def setUp(self):
         self.root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.clock = VirtualClock()
+        self.operation = None
+        self.soon = threading.Event()
         self.addCleanup(self.end_all)
 
     def end_all(self):
@@ -46,7 +49,9 @@ class CommandCase(unittest.TestCase):
         return driver
 
     def call(self, driver, method, **more):
-        context = dataclasses.replace(samples.context(), credentials=CREDENTIALS)
+        context = samples.context(
+            credentials=CREDENTIALS, operation=self.operation, poll_soon=self.soon.set
+        )
         report = getattr(driver, method)(context=context, cluster=self.cluster, **more)
         changes = {
             name: value
@@ -181,6 +186,96 @@ class Requests(CommandCase):
         self.clock.advance(121)
         self.assertIs(Progress.IN_PROGRESS, self.call(driver, 'update_cluster_status').progress)
         Runs(self.root / 'other', self.cluster.id).latest().wait()
+
+
+class Cancelled(CommandCase):
+    """Requests whose operation was cancelled, and what a check does about them."""
+
+    STATUS = 'status) echo \'{"type": "result", "condition": "complete"}\' ;;'
+
+    def begun(self, cases, **more):
+        driver = self.driver(f'{cases} {self.STATUS}', **more)
+        self.operation = 'deletion'
+        self.call(driver, 'delete_cluster')
+        return driver
+
+    def checked(self, driver):
+        self.operation = 'check'
+        return self.call(driver, 'update_cluster_status')
+
+    def test_a_run_at_work_is_ended_and_not_begun_again(self):
+        driver = self.begun('delete) echo x >>"$AT/calls"; while :; do sleep 60; done ;;')
+        report = self.checked(driver)
+        self.assertEqual('A former run of its program is ending.', report.reason)
+        self.runs().latest().wait()
+        report = self.checked(driver)
+        self.assertIs(Progress.COMPLETE, report.progress)
+        self.assertIsNone(self.cluster.driver_state['request'])
+        self.assertEqual(1, self.runs().latest().number)
+
+    def test_what_was_to_be_repeated_is_not_repeated(self):
+        driver = self.begun('delete) exit 75 ;;')
+        self.runs().latest().wait()
+        self.clock.advance(50)
+        self.assertIs(Progress.COMPLETE, self.checked(driver).progress)
+        self.assertEqual(1, self.runs().latest().number)
+
+    def test_a_deletion_that_was_cancelled_begins_no_creation(self):
+        driver = self.driver(f'create) while :; do sleep 60; done ;; {self.STATUS}')
+        self.operation = 'creation'
+        self.create(driver)
+        self.operation = 'deletion'
+        self.call(driver, 'delete_cluster')
+        self.runs().latest().wait()
+        self.assertIs(Progress.COMPLETE, self.checked(driver).progress)
+        self.assertEqual(1, self.runs().latest().number)
+
+    def test_the_program_cancels_it_if_it_can_even_after_the_deadline(self):
+        driver = self.begun(
+            f'delete) exit 75 ;; cancel) cat >"$AT/given"; {DONE} ;;',
+            described=DESCRIBED.replace('"create"', '"create", "cancel"'),
+        )
+        deleted = self.cluster.driver_state['request']['id']
+        self.runs().latest().wait()
+        self.clock.advance(7200)
+        self.assertIn('cancels', self.checked(driver).reason)
+        self.runs().latest().wait()
+        self.assertIs(Progress.COMPLETE, self.checked(driver).progress)
+        given = json.loads((self.root / 'given').read_text())
+        self.assertEqual(('cancel', deleted), (given['verb'], given['request_id']))
+        self.assertGreater(given['deadline'], self.clock.time())
+
+    def test_an_operation_that_is_retried_goes_on(self):
+        driver = self.begun(f'delete) read x <"$AT/go"; {DONE} ;;')
+        os.mkfifo(self.root / 'go')
+        self.checked(driver)
+        self.runs().latest().wait()
+        self.operation = 'deletion'
+        self.call(driver, 'delete_cluster')
+        while self.runs().latest().number < 2:
+            self.call(driver, 'update_cluster_status')
+        (self.root / 'go').write_text('\n')
+        self.assertIs(Progress.COMPLETE, self.polled(driver).progress)
+
+
+class Noticed(CommandCase):
+    def test_a_driver_asks_to_be_polled_as_soon_as_a_state_is_printed(self):
+        driver = self.driver(
+            'create) echo \'{"type": "state", "state": {"a": 1}}\'; '
+            f'read x <"$AT/go"; {DONE} ;;'
+        )
+        os.mkfifo(self.root / 'go')
+        report = self.create(driver)
+        while not report.driver_state['program']:
+            self.soon.wait()
+            self.soon.clear()
+            report = self.call(driver, 'update_cluster_status')
+        self.assertEqual({'a': 1}, report.driver_state['program'])
+        (self.root / 'go').write_text('\n')
+        while report.progress is not Progress.COMPLETE:
+            self.soon.wait()
+            self.soon.clear()
+            report = self.call(driver, 'update_cluster_status')
 
 
 class Reports(CommandCase):

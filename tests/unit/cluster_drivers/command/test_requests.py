@@ -10,6 +10,7 @@ from kiln.cluster_drivers.command.requests import (
     Request,
     Seen,
     Step,
+    last_step,
     next_step,
 )
 
@@ -39,7 +40,6 @@ class Steps(unittest.TestCase):
 
     def test_a_run_of_another_request_is_ended_first(self):
         self.assertIs(Step.STOP, step(seen(4, 'before', running=True)))
-        self.assertIs(Step.STOP, step(seen(4, 'now', Verb.CANCEL, running=True)))
 
     def test_a_run_that_is_ending_is_not_watched(self):
         self.assertIs(Step.STOP, step(seen(running=True, stopping=True)))
@@ -52,6 +52,10 @@ class Steps(unittest.TestCase):
     def test_what_another_request_has_finished_is_not_cancelled(self):
         for ending in (Ending.DONE, Ending.FAILED, Ending.REFUSED):
             self.assertIs(Step.START, step(ended(ending, number=4, request='before')))
+
+    def test_a_cancellation_is_not_ended_by_the_request_that_waits_for_it(self):
+        for request in 'before', 'now':
+            self.assertIs(Step.WATCH, step(seen(5, request, Verb.CANCEL, running=True)))
 
     def test_after_a_cancellation_the_request_is_begun(self):
         for last in (seen(5, 'before', Verb.CANCEL), ended(Ending.FAILED, verb=Verb.CANCEL)):
@@ -73,6 +77,31 @@ class Steps(unittest.TestCase):
         self.assertIs(Step.START, step(seen()))
         memory = dataclasses.replace(MEMORY, lost=MOST_LOST)
         self.assertIs(Step.GIVE_UP, step(seen(), memory))
+
+
+class Unwanted(unittest.TestCase):
+    """Requests whose operation was cancelled."""
+
+    def last(self, last, *, can_cancel=True):
+        return last_step(last, can_cancel=can_cancel)
+
+    def test_nothing_is_begun_whatever_the_last_run_was(self):
+        for last in (None, ended(Ending.DONE), ended(Ending.FAILED), ended(Ending.REFUSED)):
+            self.assertIs(Step.FORGET, self.last(last))
+
+    def test_a_run_at_work_is_ended(self):
+        for request in 'before', 'now':
+            self.assertIs(Step.STOP, self.last(seen(5, request, running=True)))
+
+    def test_what_it_has_begun_is_cancelled_if_the_program_can(self):
+        for last in (seen(), ended(Ending.LATER)):
+            self.assertIs(Step.CANCEL, self.last(last))
+            self.assertIs(Step.FORGET, self.last(last, can_cancel=False))
+
+    def test_a_cancellation_is_waited_for_and_then_all_is_forgotten(self):
+        self.assertIs(Step.WATCH, self.last(seen(verb=Verb.CANCEL, running=True)))
+        for last in (seen(verb=Verb.CANCEL), ended(Ending.FAILED, verb=Verb.CANCEL)):
+            self.assertIs(Step.FORGET, self.last(last))
 
 
 class Remembered(unittest.TestCase):

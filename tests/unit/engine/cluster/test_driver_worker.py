@@ -5,7 +5,7 @@ import dataclasses
 from kiln.cluster_drivers.values import Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError, ClusterNotFound, LeaseLost
 from kiln.clusters.models import Event, OperationKind, OperationState
-from kiln.engine.cluster.driver_worker import POLL_S
+from kiln.engine.cluster.driver_worker import POLL_S, SOON_S
 from kiln.hooks.points import Point
 from kiln.hooks.replies import Answer
 from kiln.hooks.run import SKIP_EVENT
@@ -48,6 +48,53 @@ class Creating(ForeignCase):
         self.turn()
         self.assertEqual(['create'], self.calls())
         self.assertAlmostEqual(POLL_S / 2, self.work.due - self.clock.monotonic())
+
+    def test_a_driver_that_has_something_to_report_is_polled_soon(self):
+        self.turn(BUSY)
+        self.clock.advance(SOON_S)
+        self.driver.context.poll_soon()
+        self.driver.answers.append(DONE)
+        self.take_results()
+        self.launched.pop()()
+        self.take_results()
+        self.assertIs(OperationState.SUCCEEDED, self.state(self.created))
+
+    def test_a_driver_that_asks_without_end_is_polled_with_a_pause(self):
+        self.turn(BUSY)
+        for _ in range(3):
+            self.driver.context.poll_soon()
+            self.take_results()
+            self.assertAlmostEqual(SOON_S, self.work.due - self.clock.monotonic())
+            self.assertEqual([], self.launched)
+
+    def test_what_a_driver_asks_during_its_call_counts_after_the_call(self):
+        self.driver.asks = True
+        self.turn(BUSY)
+        self.assertAlmostEqual(SOON_S, self.work.due - self.clock.monotonic())
+
+    def test_a_driver_that_failed_cannot_shorten_the_pause(self):
+        self.turn(BUSY)
+        self.later(ClusterDriverError('The engine is away.'))
+        due = self.work.due
+        self.driver.context.poll_soon()
+        self.take_results()
+        self.assertEqual(due, self.work.due)
+
+    def test_what_a_driver_asks_for_an_operation_that_is_over_is_ignored(self):
+        self.turn(DONE)
+        self.driver.context.poll_soon()
+        self.take_results()
+        self.assertEqual(['create'], self.calls())
+        self.assertTrue(self.work.idle)
+
+    def test_each_call_tells_its_operation(self):
+        self.turn(BUSY)
+        self.assertEqual(self.created.id, self.driver.context.operation)
+        self.later(DONE)
+        self.assertEqual(self.created.id, self.driver.context.operation)
+        checked = self.submit(OperationKind.CHECK)
+        self.turn(DONE)
+        self.assertEqual(checked.id, self.driver.context.operation)
 
     def test_a_failure_of_the_engine_keeps_its_reason(self):
         self.turn(StatusReport(progress=Progress.FAILED, reason='no valid host'))
