@@ -18,6 +18,7 @@ from kiln.clusters.models import (
     Cluster,
     Condition,
     Event,
+    Lease,
     Node,
     NodeState,
     Operation,
@@ -26,6 +27,7 @@ from kiln.clusters.models import (
 )
 from kiln.db.records.room import Room
 from kiln.db.store import Store
+from kiln.engine.owners import has_died
 from kiln.engine.plan.conditions import conditions
 
 _GONE: Mapping[NodeState, int] = MappingProxyType({})
@@ -240,7 +242,7 @@ class Clusters:
             view.nodes or (),
             view.operation,
             self._clock.time(),
-            lease=self._store.leases.get(view.cluster.id),
+            lease=self._lease(view.cluster.id),
             made_with=self._planning.made_with(view.cluster),
         )
 
@@ -249,9 +251,14 @@ class Clusters:
 
         :raises ClusterNotFound: the cluster does not exist.
         """
-        lease = self._store.leases.get(self._store.clusters.get(cluster).id)
+        lease = self._lease(self._store.clusters.get(cluster).id)
         held = lease is not None and lease.expires_at > self._clock.time()
         return lease.owner or None if lease is not None and held else None
+
+    def _lease(self, cluster_id: str) -> Lease | None:
+        """Return the lease of a cluster; None if its owner has died, as if it had none."""
+        lease = self._store.leases.get(cluster_id)
+        return None if lease is None or has_died(lease.owner) else lease
 
     def node(self, cluster: str, node: str) -> Node:
         """Return a node of a cluster, even if it is gone.

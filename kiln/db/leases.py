@@ -69,6 +69,42 @@ class Leases(Records):
             for lease in sorted(leases, key=lambda one: one.scope):
                 self._update(connection, lease, expires=0.0, **left)
 
+    def held_on(self, host: str) -> tuple[Lease, ...]:
+        """Return the leases that owners hold whose names begin with that of a host."""
+        on_host = table.c.owner.startswith(f'{host}.', autoescape=True)
+        return self._read(
+            LEASE.value, sa.select(table).where(on_host, table.c.expires >= self._database.now)
+        )
+
+    def expire(self, lease: Lease) -> None:
+        """Let the lease of an owner that has died expire now; safe to repeat.
+
+        It keeps the name of the owner, so that the next one sees that work was interrupted.
+
+        :raises StoreError: the result is unknown; expire it again.
+        """
+        with self._database.writing() as connection:
+            self._update(connection, lease, expires=0.0)
+
+    def shorten(self, term_s: float, *, scope: str | None = None, besides: str = '') -> int:
+        """Shorten the leases that end later than in two terms to one; return their number.
+
+        No owner has made them that long: the clock was set back. An owner that is alive renews
+        its lease in time.
+
+        :param scope: the only scope that has this term; None for all.
+        :param besides: a scope that has another term.
+        :raises StoreError: the result is unknown; shorten them again.
+        """
+        of_term = table.c.scope != besides if scope is None else table.c.scope == scope
+        long = sa.and_(table.c.expires > self._end(2 * term_s), of_term)
+        with self._database.reading() as connection:
+            if connection.execute(sa.select(table.c.scope).where(long).limit(1)).first() is None:
+                return 0
+        changing = sa.update(table).where(long).values(expires=self._end(term_s))
+        with self._database.writing() as connection:
+            return connection.execute(changing).rowcount
+
     def get(self, scope: str) -> Lease | None:
         """Return the last lease of a scope, even if it has expired."""
         with self._database.reading() as connection:

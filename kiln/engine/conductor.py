@@ -5,11 +5,8 @@ from __future__ import annotations
 import functools
 import logging
 import math
-import os
-import socket
 import threading
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable
 
@@ -23,8 +20,9 @@ from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.node_worker import NodeWorker
 from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
-from kiln.engine.health.standing_check import StandingCheck
+from kiln.engine.health.standing_check import SCOPE, StandingCheck
 from kiln.engine.held_cluster import HeldCluster, Result, RoundEnd
+from kiln.engine.owners import has_died, host, new_owner
 from kiln.engine.work_sources.base import WorkSource
 from kiln.engine.work_sources.database import DatabaseSource
 from kiln.fairness.threads import FairThreads
@@ -57,7 +55,7 @@ class Conductor:
         self._parts = parts
         self._source = source or DatabaseSource(parts.store)
         # Unique to this process, so a lease of an earlier process is never mistaken for its own.
-        self._owner = owner or f'{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}'
+        self._owner = owner or new_owner()
         #: What other threads leave to the conductor's own.
         self._inbox: deque[Callable[[], None]] = deque()
         self._arrived = threading.Condition()
@@ -184,6 +182,7 @@ class Conductor:
     def _renew(self, now: float) -> None:
         settings = self._parts.settings
         self._renew_at = now + settings.lease_s / 3
+        self._shorten_leases()
         for scope, cluster in list(self._held.items()):
             try:
                 cluster.held.renew()
@@ -197,7 +196,17 @@ class Conductor:
                 LOG.warning('Cannot renew the lease of cluster %s: %s', scope, exc)
                 self._renew_at = now + min(settings.poll_s, settings.lease_s / 3)
 
+    def _shorten_leases(self) -> None:
+        try:
+            if count := self._parts.store.leases.shorten(
+                self._parts.settings.lease_s, besides=SCOPE
+            ):
+                LOG.warning('The clock was set back: shortened %s leases to their term', count)
+        except StoreError as exc:
+            LOG.warning('Cannot check how long leases are: %s', exc)
+
     def _search_work(self) -> None:
+        self._free_leases()
         for cluster in self._held.values():
             cluster.reads = True
         now = self._parts.clock.monotonic()
@@ -205,6 +214,14 @@ class Conductor:
         for scope in self._source.take(self._shunned.keys()):
             if scope not in self._held:
                 self._claim(scope)
+
+    def _free_leases(self) -> None:
+        """Let the leases of owners expire that died on this host, which nobody else can know."""
+        leases = self._parts.store.leases
+        for lease in leases.held_on(host()):
+            if has_died(lease.owner):
+                LOG.info('%s has died: its lease on %s ends now', lease.owner, lease.scope)
+                leases.expire(lease)
 
     def _claim(self, scope: str) -> None:
         store, settings = self._parts.store, self._parts.settings

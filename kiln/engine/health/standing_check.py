@@ -128,6 +128,7 @@ class StandingCheck:
             except LeaseLost:
                 self._lease = None
         if self._lease is None:
+            leases.shorten(term_s, scope=SCOPE)
             self._lease = leases.claim(SCOPE, self._owner, term_s)
             # Another conductor can have changed what is remembered here.
             self._settled.clear()

@@ -48,6 +48,29 @@ class Leases(StoreCase):
             self.store.leases.renew(lease, TERM_S)
         self.assertEqual(taken, self.store.leases.get('s'))
 
+    def test_a_lease_that_ends_later_than_in_two_terms_is_shortened_to_one(self):
+        self.claim('s')
+        self.assertEqual(0, self.store.leases.shorten(TERM_S))
+        self.store.leases.renew(self.store.leases.get('s'), 3600.0)
+        self.assertEqual(0, self.store.leases.shorten(TERM_S, besides='s'))
+        self.assertEqual(0, self.store.leases.shorten(TERM_S, scope='t'))
+        self.assertEqual(1, self.store.leases.shorten(TERM_S))
+        self.assertIsNone(self.store.leases.claim('s', 'you', TERM_S))
+        self.pass_time(TERM_S + 5)
+        self.claim('s', 'you')
+
+    def test_the_lease_of_an_owner_that_died_ends_and_keeps_its_name(self):
+        lease = self.claim('s', 'host%1.7.x')
+        self.assertEqual((lease,), self.store.leases.held_on('host%1'))
+        for other in ('host', 'host11', 'host_1', 'host%1.7.x'):
+            self.assertEqual((), self.store.leases.held_on(other))
+        self.store.leases.expire(lease)
+        self.assertEqual((), self.store.leases.held_on('host%1'))
+        self.assertEqual('host%1.7.x', self.store.leases.get('s').owner)
+        taken = self.claim('s', 'you')
+        self.store.leases.expire(lease)
+        self.assertEqual(taken, self.store.leases.get('s'))
+
     def test_a_released_lease_can_be_claimed_at_once(self):
         lease = self.claim('s')
         self.store.leases.release(lease)
