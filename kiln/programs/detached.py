@@ -128,7 +128,8 @@ class Run:
         if is_first:
             told.touch()
         leader = self._supervisor()
-        if leader is not None and supervisor.process(leader.pid) == leader:
+        # A supervisor that was killed has left its lock before its process is gone.
+        if leader is not None and self._is_locked() and supervisor.process(leader.pid) == leader:
             supervisor.send(signal.SIGTERM, [leader.pid])
             return
         late = time.time() - told.stat().st_mtime > self._read('job.json')['grace_s']

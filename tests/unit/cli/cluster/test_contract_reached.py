@@ -185,6 +185,8 @@ class OfNodes(Spied):
         )
         filled = set().union(*(context for _, context in found.values()))
         fields = {field.name for field in dataclasses.fields(Context)} - {'defaults'}
+        # Nodes are polled as often as they need.
+        fields -= {'poll_soon'}
         self.assertEqual(fields, filled & fields, 'no command fills the others')
 
 
@@ -210,6 +212,8 @@ class OfAnEngine(Spied):
             failing=(failing,),
         )
         self.assert_reached(ClusterDriver, found)
+        filled = set().union(*(context for _, context in found.values()))
+        self.assertLessEqual({'operation', 'poll_soon'}, filled)
 
 
 class Attributes(ForeignShell):
