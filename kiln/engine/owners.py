@@ -6,7 +6,6 @@ import functools
 import hashlib
 import os
 import re
-import socket
 import uuid
 from pathlib import Path
 
@@ -24,7 +23,7 @@ def new_owner() -> str:
 
 def host() -> str:
     """Return the beginning of the names of all owners of this host."""
-    return socket.gethostname()
+    return os.uname().nodename
 
 
 def has_died(owner: str) -> bool:

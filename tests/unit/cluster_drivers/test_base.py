@@ -138,8 +138,8 @@ class Contract(unittest.TestCase):
             parameters = set(inspect.signature(method).parameters)
             self.assertFalse(parameters & {'osc', 'client', 'session', 'conf'}, name)
         self.assertEqual(
-            ['site', 'credentials', 'secrets', 'template', 'defaults', 'nodes', 'join_key',
-             'console', 'readings'],
+            ['site', 'credentials', 'secrets', 'template', 'operation', 'defaults', 'nodes',
+             'join_key', 'console', 'readings', 'poll_soon'],
             [field.name for field in dataclasses.fields(Context)],
         )  # fmt: skip
 

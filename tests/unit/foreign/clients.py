@@ -222,6 +222,5 @@ NO_CLIENT = {
     'kiln.adapters.octavia.settings': 'it loads options of keystoneauth',
     'kiln.compute_drivers.authoring.connection_failures': 'it reads exceptions',
     'kiln.compute_drivers.nova.conf': 'it lists options of keystoneauth',
-    'kiln.engine.conductor': 'it reads the name of this host',
     'kiln.engine.work_sources.opening': 'it reads the name of this host',
 }
