@@ -200,6 +200,7 @@ class Pursuit:
         job = Job(
             argv=self.program.argv(verb), document=json.dumps(asked).encode() + b'\n',
             secrets=secrets.document(), variables=self.program.variables,
+            account=self.program.account,
             facts={'request': request.id, 'verb': verb.value, 'state': dict(memory.program)},
             seconds=max(request.deadline_at - self.clock.time(), 0.0), grace_s=self.grace_s,
             most_bytes=protocol.MOST_BYTES,
