@@ -13,10 +13,11 @@ import sys
 import tempfile
 import unittest
 
+from kiln.cli.exit_codes import ExitCode
 from kiln.clusters.exceptions import ClusterNotFound
 from kiln.clusters.models import OperationState
 from kiln.db.store import open_store
-from kiln.programs.detached import Runs
+from kiln.programs.detached import Runs, RunState
 from tests.conformance.program_animals import copy_of_model
 from tests.unit.cli.processes import PATIENCE_S, ROOT, Processes
 
@@ -91,12 +92,12 @@ class Programs(Processes):
 
     # ---- what is done -----------------------------------------------------------------
 
-    def kiln(self, *argv):
+    def kiln(self, *argv, status=0):
         done = subprocess.run(
             [sys.executable, '-m', 'kiln.cli', '--config-file', self.config, *argv],
             cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(status, done.returncode, done.stderr)
 
     def conduct(self):
         process = self.start('--config-file', str(self.config), 'conductor')
@@ -113,7 +114,7 @@ class Programs(Processes):
             file.write_text(CLUSTER.format(count=count, theme=theme))
             self.kiln('up', str(file), '--yes', '--no-wait')
         self.cluster = self.store.clusters.get('killed')
-        (operation,) = self.store.operations.open(self.cluster.id)
+        (operation,) = self.store.operations.of(self.cluster.id, limit=1)
         return operation
 
     def held(self, verb, moment):
@@ -189,6 +190,25 @@ class Programs(Processes):
                 Runs(self.folder / 'runs', self.cluster.id).latest().kill()
                 self.let_go()
                 self.succeeds(operation, verb, count, theme, calls=2)
+        conductor.terminate()
+        conductor.wait(PATIENCE_S)
+
+    def test_a_program_whose_operation_was_cancelled_is_ended_by_a_check(self):
+        conductor = self.conduct()
+        wait_until_held = self.held('create', 1)
+        operation = self.submit(*LIFE[0])
+        wait_until_held()
+        self.kiln('cluster', 'cancel', 'killed')
+        run = Runs(self.folder / 'runs', self.cluster.id).latest()
+        self.assertIs(RunState.RUNNING, run.state)
+        # What it has built is not what was declared.
+        self.kiln('cluster', 'check', 'killed', status=ExitCode.UNFORESEEN)
+        self.assertEqual('stopped', run.result['why'])
+        self.assertIs(OperationState.CANCELLED, self.store.operations.get(operation.id).state)
+        self.assertEqual(1, (self.shelf / 'calls').read_text().split().count('create'))
+        self.let_go()
+        operation = self.submit(*LIFE[1])
+        self.succeeds(operation, *LIFE[1], calls=1)
         conductor.terminate()
         conductor.wait(PATIENCE_S)
 
