@@ -184,7 +184,7 @@ class OfNodes(Spied):
             NodeClusterDriver, found, BY_CONDUCTORS | engine | {'update_cluster_status'}
         )
         filled = set().union(*(context for _, context in found.values()))
-        fields = {field.name for field in dataclasses.fields(Context)} - {'defaults'}
+        fields = {field.name for field in dataclasses.fields(Context)} - {'defaults', 'poll_soon'}
         self.assertEqual(fields, filled & fields, 'no command fills the others')
 
 
@@ -210,6 +210,8 @@ class OfAnEngine(Spied):
             failing=(failing,),
         )
         self.assert_reached(ClusterDriver, found)
+        filled = set().union(*(context for _, context in found.values()))
+        self.assertLessEqual({'operation', 'poll_soon'}, filled, 'of drivers with an engine')
 
 
 class Attributes(ForeignShell):
