@@ -15,7 +15,6 @@ from kiln.cluster_drivers.swarm_debian_v1.line import TlsLine, trust
 from kiln.compute_drivers.appliance.work import probes
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api import client as docker_client
-from kiln.compute_drivers.nova.api import session as nova_session
 from kiln.compute_drivers.nova.api.client import Services
 from kiln.compute_drivers.nova.notifications.bus import Bus
 from kiln.engine.work_sources.boards import BoardAway
@@ -25,6 +24,7 @@ from kiln.hooks.callers.watchdog import Watchdog
 from kiln.hooks.callers.webhooks import call_webhook
 from kiln.hooks.hook import Webhook
 from kiln.models import Address, Amphora, State
+from kiln.openstack import session as nova_session
 from kiln.wrappers.circuit.redis import redis_storage
 from kiln.wrappers.watcher.probe import HttpProbe, TcpProbe
 from tests.unit.cluster_drivers.samples import context, node
@@ -206,7 +206,7 @@ COVERED = {
     'kiln.compute_drivers.docker.api.ssh': 'docker_ssh',
     'kiln.compute_drivers.nova.api.client': 'nova',
     'kiln.compute_drivers.nova.api.failures': 'keystone',
-    'kiln.compute_drivers.nova.api.session': 'keystone',
+    'kiln.openstack.session': 'keystone',
     'kiln.compute_drivers.nova.notifications.broker': 'notifications',
     'kiln.compute_drivers.nova.notifications.bus': 'notifications',
     'kiln.engine.work_sources.board_clients': 'board_zookeeper',
@@ -220,8 +220,8 @@ COVERED = {
 #: Modules that import such a library without asking anybody else, and why.
 NO_CLIENT = {
     'kiln.adapters.octavia.settings': 'it loads options of keystoneauth',
-    'kiln.compute_drivers.authoring.connection_failures': 'it reads exceptions',
-    'kiln.compute_drivers.nova.conf': 'it lists options of keystoneauth',
+    'kiln.foreign.connection_failures': 'it reads exceptions',
+    'kiln.openstack.identity': 'it lists options of keystoneauth',
     'kiln.engine.conductor': 'it reads the name of this host',
     'kiln.engine.work_sources.opening': 'it reads the name of this host',
 }
