@@ -197,6 +197,7 @@ HOMES = {
         'kiln.compute_drivers.noop.conf',
         'kiln.compute_drivers.nova.conf',
         'kiln.openstack.identity',
+        'kiln.cluster_drivers.heat.settings',
         'kiln.cli.logs',
         'kiln.adapters.octavia.conf',
         'kiln.adapters.octavia.driver',

@@ -1,0 +1,93 @@
+"""Poller of stacks: one list a tick for all clusters of a site, details for what changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.cluster_drivers.heat.names import site_tag
+from kiln.cluster_drivers.heat.rows import StackRow
+
+#: Seconds for which a list serves all clusters: less than the engine has between two polls.
+TICK_S = 4.0
+#: Stacks whose details are kept.
+_MOST = 4096
+
+_Detail = TypeVar('_Detail')
+
+
+class Lists(Protocol):
+    """The part of a client that a poller needs."""
+
+    def stacks(self, **filters: str) -> Iterator[StackRow]: ...
+
+
+class HeatPoller:
+    """What Heat reports of the stacks of a site, for any number of threads and drivers.
+
+    Of all that ask within a tick, the first has the list requested, and the others wait for
+    it. A list that fails is an error for each of them, and the next tick tries again.
+    """
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK, tick_s: float = TICK_S) -> None:
+        self._clock = clock
+        self._tick_s = tick_s
+        self._lock = threading.Lock()
+        self._lists: dict[tuple[Lists, str], _List] = {}
+        self._details: OrderedDict[tuple[object, ...], object] = OrderedDict()
+
+    def row(self, client: Lists, site: str, name: str) -> StackRow | None:
+        """Return the row of a stack; None if the list does not have it, which proves nothing.
+
+        :raises ClusterDriverError: Heat does not answer.
+        """
+        known = self._list(client, site)
+        with known.lock:
+            is_old = self._clock.monotonic() - known.read_at >= self._tick_s
+            if is_old or name in known.changed:
+                self._read(known, client, site)
+            return known.rows.get(name)
+
+    def changed(self, client: Lists, site: str, name: str) -> None:
+        """Note that a request about a stack was sent: older lists do not count for it."""
+        known = self._list(client, site)
+        with known.lock:
+            known.changed.add(name)
+
+    def detail(self, row: StackRow, kind: Callable[[str, str], _Detail]) -> _Detail:
+        """Return a detail of a stack, requested once for each change of its row."""
+        key = (kind.__name__, dataclasses.astuple(row))
+        with self._lock:
+            if key in self._details:
+                self._details.move_to_end(key)
+                return self._details[key]  # type: ignore[return-value]
+        found = kind(row.name, row.id)
+        with self._lock:
+            self._details[key] = found
+            while len(self._details) > _MOST:
+                self._details.popitem(last=False)
+        return found
+
+    def _list(self, client: Lists, site: str) -> _List:
+        with self._lock:
+            return self._lists.setdefault((client, site), _List())
+
+    def _read(self, known: _List, client: Lists, site: str) -> None:
+        # The lock is held: no change can be noted while the list is read.
+        read_at = self._clock.monotonic()
+        known.rows = {row.name: row for row in client.stacks(tags=site_tag(site))}
+        known.read_at = read_at
+        known.changed.clear()
+
+
+@dataclasses.dataclass(slots=True)
+class _List:
+    lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    read_at: float = float('-inf')
+    rows: Mapping[str, StackRow] = dataclasses.field(default_factory=dict)
+    #: Stacks that a request was sent about since the last list.
+    changed: set[str] = dataclasses.field(default_factory=set)
