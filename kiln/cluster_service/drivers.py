@@ -112,3 +112,8 @@ class SiteDrivers:
         if overrides is not None and not overrides.is_dir():
             overrides = None
         return open_driver(driver_class, overrides=overrides)
+
+
+def previews(driver: ClusterDriver) -> bool:
+    """Return whether a driver's own engine foresees what a change would do."""
+    return type(driver).preview_cluster is not ClusterDriver.preview_cluster

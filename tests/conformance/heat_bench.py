@@ -117,3 +117,36 @@ class Generated(GeneratedDriver):
     """The generated driver on the played Heat."""
 
     bench = 'tests.conformance.heat_bench:HeatBench'
+
+
+WEB_FILE = """\
+cluster: kit
+image: kit-1
+flavor: small
+networks: [net1]
+parameters: {theme: dark}
+nodegroups:
+  - name: worker
+    count: 3
+"""
+
+
+class WebBench(HeatBench):
+    """The same for the example without Python: Heat itself chooses which members go."""
+
+    cluster_file = WEB_FILE
+    refused = (
+        MachineSpec(parameters={'colour': 'red'}),
+        MachineSpec(parameters={'theme': 'blue'}),
+        MachineSpec(keys=('kit',)),
+    )
+
+    def node_of(self, name, one):
+        properties = one['properties']
+        return EngineNode(
+            name=name, id=one['id'], group=one['group'], image=properties['image'],
+            flavor=properties['flavor'],
+        )  # fmt: skip
+
+    def outputs(self, cluster):
+        return {'addresses': ['192.0.2.1'] * len(self._stack(cluster)['live'])}

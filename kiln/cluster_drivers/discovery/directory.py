@@ -7,7 +7,9 @@ from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
 from kiln.cluster_drivers.base import NodeClusterDriver
-from kiln.cluster_drivers.discovery.yaml_fields import DRIVER, Declared
+from kiln.cluster_drivers.discovery.yaml_fields import DRIVER, Base, Declared
+from kiln.cluster_drivers.heat.fields import HEAT_DRIVER, HeatDeclared
+from kiln.cluster_drivers.heat.folder import HeatDirectoryDriver, heat_class
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.templates.mappings import Spot
 from kiln.clusters.exceptions import InvalidClusterDriver
@@ -17,6 +19,8 @@ from kiln.yaml_schema.reader import only_document
 
 MANIFEST = 'driver.yaml'
 TEMPLATES = 'templates'
+#: The keys that name a template.
+_NAMES = ('user_data', 'template')
 
 
 class DirectoryDriver(NodeClusterDriver):
@@ -41,7 +45,7 @@ class DirectoryDriver(NodeClusterDriver):
         return definition
 
 
-def load_directory(directory: Path) -> type[DirectoryDriver]:
+def load_directory(directory: Path) -> type[DirectoryDriver | HeatDirectoryDriver]:
     """Return the driver class of a directory.
 
     :raises InvalidClusterDriver: with a problem for each mistake in driver.yaml; if
@@ -53,19 +57,33 @@ def load_directory(directory: Path) -> type[DirectoryDriver]:
         mistakes.add_at(1, 1, 'it is a link, which kiln does not follow; put the file there')
     mistakes.raise_any(InvalidClusterDriver)
     root = only_document(file, mistakes, begin='name: NAME')
-    declared = None
+    declared: object = None
     if root is not None:
-        declared = DRIVER.read(root, mistakes)
+        record = HEAT_DRIVER if _is_on_heat(root) else DRIVER
+        declared = record.read(root, mistakes)
         _check_files(root, directory, mistakes)
     mistakes.raise_any(InvalidClusterDriver)
     assert root is not None
-    assert isinstance(declared, Declared)
     driver_class = _class_of(declared, directory.absolute(), dict(_spots(root, str(file))))
     driver_class.open()
     return driver_class
 
 
+def _is_on_heat(root: Node) -> bool:
+    base = root.entries.get('base')
+    return base is not None and base.value.value == Base.HEAT
+
+
 def _class_of(
+    declared: object, directory: Path, spots: dict[tuple[str, str], Spot]
+) -> type[DirectoryDriver | HeatDirectoryDriver]:
+    if isinstance(declared, HeatDeclared):
+        return heat_class(declared, directory, directory / TEMPLATES, spots)
+    assert isinstance(declared, Declared)
+    return _nodes_class(declared, directory, spots)
+
+
+def _nodes_class(
     declared: Declared, directory: Path, spots: dict[tuple[str, str], Spot]
 ) -> type[DirectoryDriver]:
     attributes: dict[str, Any] = {
@@ -102,16 +120,18 @@ def _check_files(root: Node, directory: Path, mistakes: Mistakes) -> None:
 
 
 def _template_names(root: Node) -> Iterator[Node]:
-    if 'user_data' in root.entries:
-        yield root.entries['user_data'].value
+    for name in _NAMES:
+        if name in root.entries:
+            yield root.entries[name].value
     files = root.entries['files'].value.entries if 'files' in root.entries else {}
     for _, file in files.values():
         yield file.entries['template'].value if 'template' in file.entries else file
 
 
 def _spots(root: Node, file: str) -> Iterator[tuple[tuple[str, str], Spot]]:
-    user_data = root.entries['user_data'].value if 'user_data' in root.entries else root
-    yield ('user_data', ''), Spot(file, user_data.line, user_data.column)
+    for name in _NAMES:
+        node = root.entries[name].value if name in root.entries else root
+        yield (name, ''), Spot(file, node.line, node.column)
     for kind in ('parameters', 'files', 'outputs'):
         entries = root.entries[kind].value.entries if kind in root.entries else {}
         for name, (key, _) in entries.items():

@@ -27,13 +27,14 @@ from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Node
 from kiln.yaml_schema.value_checks import Choice, Flag, Kind, Paragraphs, Text, Wrong
 
-_FILE = 'driver'
+FILE_KIND = 'driver'
 
 
 class Base(enum.StrEnum):
     """Base of a driver without Python."""
 
     NODES = 'nodes'
+    HEAT = 'heat'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,9 +74,8 @@ class _File(Kind[FileMapping]):
         return {'anyOf': [self._name.schema(), self._whole.schema()]}
 
 
-PARAMETER = Record(
-    ParameterMapping,
-    'a parameter',
+#: The keys that say which values a parameter takes.
+VALUES = (
     Field(name='type', kind=Choice(ParameterType), help='The type of its value.'),
     Field(name='required', kind=Flag(), help='Whether every cluster must set it.'),
     Field(name='default', kind=Value(), help='The value if none is set.'),
@@ -89,13 +89,20 @@ PARAMETER = Record(
         name='secret', kind=Flag(),
         help='Whether its value is the name of a secret of the site, not the secret itself.',
     ),
+)  # fmt: skip
+HELP = Field(name='help', kind=Paragraphs(), help='What it does, and its unit.')
+
+PARAMETER = Record(
+    ParameterMapping,
+    'a parameter',
+    *VALUES,
     Field(
         name='from', into='source', kind=Text(f'one of {", ".join(sorted(FACTS))}'),
         help='The fact that gives its value; clusters cannot set it then.', also=('source',),
     ),
-    Field(name='help', kind=Paragraphs(), help='What it does, and its unit.'),
+    HELP,
     settle=settled(ParameterMapping, source='from'),
-    file=_FILE,
+    file=FILE_KIND,
 )  # fmt: skip
 
 _TEMPLATE = Text('the name of a file in templates')
@@ -110,7 +117,7 @@ FILE = Record(
         help='Its user, or user and group.'
     ),
     settle=settled(FileMapping),
-    file=_FILE,
+    file=FILE_KIND,
 )  # fmt: skip
 
 OUTPUT = Record(
@@ -128,13 +135,12 @@ OUTPUT = Record(
     ),
     Field(name='help', kind=Paragraphs(), help='What it shows.'),
     settle=settled(OutputMapping),
-    file=_FILE,
+    file=FILE_KIND,
 )  # fmt: skip
 
 
-DRIVER = Record(
-    Declared,
-    'a driver',
+#: The keys that all drivers have, whatever their base.
+NAMING = (
     Field(
         name='name', kind=Text('a name', longest=63, pattern=NAME.pattern),
         required=True, help='The name of its directory.',
@@ -151,6 +157,12 @@ DRIVER = Record(
     ),
     Field(name='beta', kind=Flag(), help='Whether only sites that enable it have it.'),
     Field(name='base', kind=Choice(Base), help='The base of the driver.'),
+)  # fmt: skip
+
+DRIVER = Record(
+    Declared,
+    'a driver',
+    *NAMING,
     Field(
         name='parameters',
         kind=Named(PARAMETER, ParameterMapping, 'name', 'a mapping of names to parameters'),
@@ -167,5 +179,5 @@ DRIVER = Record(
         help='What users are shown once nodes are ready.',
     ),
     Field(name='ready', kind=Ready(), help='The rule by which a node is ready.'),
-    file=_FILE,
+    file=FILE_KIND,
 )  # fmt: skip

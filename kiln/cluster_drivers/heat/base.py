@@ -25,7 +25,7 @@ from kiln.cluster_drivers.heat.state import Meaning, StackState, meaning
 from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import Context, PlannedChange, Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError, Problem
-from kiln.clusters.models import Cluster
+from kiln.clusters.models import Cluster, OperationKind
 from kiln.clusters.spec import ClusterTemplate, NodeGroupSpec, Strategy
 from kiln.plugins.extras import importing
 
@@ -316,6 +316,24 @@ class HeatDriver(ClusterDriver):
         """Return the problems in what the cluster gives to the template."""
         return tuple(dict.fromkeys(self.template_definition.value_problems(context, cluster)))
 
+    def preview_cluster(
+        self, context: Context, cluster: Cluster, plan: PlannedChange
+    ) -> Sequence[str]:
+        """Return what Heat foresees: first the nodes that a change would replace."""
+        if plan.kind not in _PREVIEWED:
+            return ()
+        state = self.planned(context, cluster, plan.named)
+        cluster = dataclasses.replace(cluster, driver_state=state.write())
+        client, definition = self._client(context), self._made(context, cluster)
+        row = self._found(client, context, cluster)
+        if row is None:
+            return (f'Heat: a new stack, {stack_name(context.site, cluster.id)}',)
+        mark = wanted_mark(cluster, definition.template, definition.files, definition.shown)
+        own_tags = tags(context.site, cluster, mark)
+        with _masked(definition):
+            found = client.preview(row.name, row.id, definition, own_tags)
+        return tuple(found.lines(self.node_types))
+
     # ---- Heat ------------------------------------------------------------------------
 
     def _client(self, context: Context) -> HeatClient:
@@ -342,6 +360,11 @@ class HeatDriver(ClusterDriver):
     def _made(self, context: Context, cluster: Cluster) -> Definition:
         return self.template_definition.extract_definition(context, cluster)
 
+
+#: Kinds of changes that bring a stack to another definition.
+_PREVIEWED = frozenset(
+    {OperationKind.CREATE, OperationKind.UPDATE, OperationKind.RESIZE, OperationKind.UPGRADE}
+)
 
 _connections: list[Connections] = []
 

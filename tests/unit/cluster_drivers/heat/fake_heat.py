@@ -143,7 +143,7 @@ class FakeHeat:
             raise Refusal(500, 'Exception', 'the engine did not answer')
         found = row(stack)
         nodes = {name: f'192.0.2.{n}' for n, name in enumerate(sorted(stack['live']), 1)}
-        known = {'nodes': nodes, 'count': len(nodes), 'address': '192.0.2.1'}
+        known = {'nodes': nodes, 'worker_addresses': ['192.0.2.1'] * len(nodes)}
         found['outputs'] = [
             {'output_key': key, 'output_value': known.get(key)}
             for key in stack['template'].get('outputs', {})

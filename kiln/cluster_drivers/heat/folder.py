@@ -1,0 +1,52 @@
+"""Cluster driver on Heat from a directory: driver.yaml and a template, no Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from kiln.cluster_drivers.heat.base import HeatDriver
+from kiln.cluster_drivers.heat.definition import TemplateDefinition
+from kiln.cluster_drivers.heat.fields import HeatDeclared
+from kiln.cluster_drivers.templates.mappings import Spot
+
+
+class HeatDirectoryDriver(HeatDriver):
+    """A driver on Heat that consists of a directory alone."""
+
+    directory: ClassVar[Path]
+    #: The directory of its templates.
+    templates: ClassVar[Path]
+    declared: ClassVar[HeatDeclared]
+    #: The position of each mapping in driver.yaml.
+    spots: ClassVar[dict[tuple[str, str], Spot]]
+
+    def get_template_definition(self) -> TemplateDefinition:
+        declared, spots = self.declared, self.spots
+        definition = TemplateDefinition(
+            self.templates, declared.template, spot=spots['template', '']
+        )
+        for name, parameter in declared.parameters.items():
+            definition.add_parameter(parameter, spot=spots['parameters', name])
+        for name, output in declared.outputs.items():
+            definition.add_output(output, spot=spots['outputs', name])
+        return definition
+
+
+def heat_class(
+    declared: HeatDeclared, directory: Path, templates: Path, spots: dict[tuple[str, str], Spot]
+) -> type[HeatDirectoryDriver]:
+    """Return the driver class of a directory."""
+    attributes: dict[str, Any] = {
+        '__module__': __name__,
+        '__doc__': f'The driver of {directory}.',
+        'name': declared.name,
+        'version': declared.version,
+        'beta': declared.beta,
+        'provides': declared.provides,
+        'directory': directory,
+        'templates': templates,
+        'declared': declared,
+        'spots': spots,
+    }
+    return type(declared.name, (HeatDirectoryDriver,), attributes)

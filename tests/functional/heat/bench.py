@@ -1,0 +1,130 @@
+"""Bench of Heat drivers on the real Heat of the development cloud."""
+
+import json
+import time
+
+from kiln.cluster_drivers.heat.connections import Connections
+from kiln.cluster_drivers.heat.names import site_tag, stack_name
+from kiln.cluster_drivers.heat.poller import TICK_S, HeatPoller
+from kiln.cluster_drivers.heat.settings import settings_of
+from kiln.clusters.spec import MachineSpec
+from kiln.testing.clusters.engine_bench import EngineBench, EngineNode
+from tests.functional.cloud import Cloud
+from tools.devcloud.place import default_home
+
+#: Real seconds that Heat is given for what takes no longer than 5 s of the kit's clock.
+REAL_S = 6.0
+SERVER = 'OS::Nova::Server'
+GENERATED_FILE = """\
+cluster: kit
+image: tiny
+flavor: tiny
+networks: [net1]
+nodegroups:
+  - name: control
+    role: control
+    count: 1
+  - name: work
+    count: 3
+"""
+WEB_FILE = """\
+cluster: kit
+image: tiny
+flavor: tiny
+networks: [net1]
+parameters: {theme: dark}
+nodegroups:
+  - name: worker
+    count: 3
+"""
+
+
+def cloud():
+    """Return the development cloud, which is up."""
+    return Cloud(default_home())
+
+
+def credentials(name='kiln-user'):
+    """Return the document of a secret with the credentials of a user of the cloud."""
+    # JSON is YAML.
+    return json.dumps({**cloud().auth(name), 'auth_type': 'password', 'timeout': 60})
+
+
+def ask(path, method='GET', **more):
+    """Return the JSON of an answer of Heat, past the driver."""
+    session = cloud().session('kiln-user')
+    found = session.request(
+        path, method, endpoint_filter={'service_type': 'orchestration'}, raise_exc=False, **more
+    )
+    return found.json() if found.content else None
+
+
+def stacks(site):
+    """Return the stacks of a site."""
+    return ask('/stacks', params={'tags': site_tag(site)})['stacks']
+
+
+def servers(stack):
+    """Return the servers of a stack and its nested ones."""
+    path = f'/stacks/{stack["stack_name"]}/{stack["id"]}/resources'
+    found = ask(path, params={'nested_depth': 5})['resources']
+    return [one for one in found if one['resource_type'] == SERVER]
+
+
+class RealHeatBench(EngineBench):
+    """The real Heat, on a clock of its own."""
+
+    cluster_file = GENERATED_FILE
+    other = MachineSpec(flavor='small')
+    takes_s = 600.0
+    refused = (MachineSpec(parameters={'colour': 'red'}),)
+
+    def open(self):
+        driver = super().open()
+        driver.connections = Connections(lambda document: settings_of(credentials()))
+        driver.poller = HeatPoller(self.clock)
+        return driver
+
+    def pass_time(self, seconds):
+        end = time.monotonic() + REAL_S
+        while time.monotonic() < end:
+            if not any(one['stack_status'].endswith('IN_PROGRESS') for one in stacks('kit')):
+                return
+            time.sleep(0.5)
+
+    def lose(self, cluster):
+        for one in stacks('kit'):
+            if one['stack_name'] == stack_name('kit', cluster.id):
+                ask(f'/stacks/{one["stack_name"]}/{one["id"]}', 'DELETE')
+        self.pass_time(REAL_S)
+        self.clock.advance(TICK_S)
+
+    def nodes(self, cluster):
+        for stack in stacks('kit'):
+            if stack['stack_name'] == stack_name('kit', cluster.id):
+                for one in servers(stack):
+                    if one['resource_status'].endswith('COMPLETE'):
+                        yield self.node_of(one)
+
+    def node_of(self, one):
+        name = one['resource_name']
+        return EngineNode(name=name, id=one['physical_resource_id'], group=name.rpartition('-')[0])
+
+    def resources(self):
+        return [
+            f'{stack["stack_name"]}.{name}'
+            for stack in stacks('kit')
+            for name in ('stack', *(one['physical_resource_id'] for one in servers(stack)))
+        ]
+
+
+class RealWebBench(RealHeatBench):
+    """The same for the example without Python."""
+
+    cluster_file = WEB_FILE
+    refused = (MachineSpec(parameters={'theme': 'blue'}),)
+
+    def node_of(self, one):
+        return EngineNode(
+            name=one['parent_resource'], id=one['physical_resource_id'], group='worker'
+        )

@@ -1,0 +1,182 @@
+"""Drivers on the real Heat: the kit, and what only a real one shows."""
+
+import dataclasses
+import time
+import unittest
+
+from kiln.cluster_drivers.heat.base import HeatDriver
+from kiln.cluster_drivers.heat.connections import Connections
+from kiln.cluster_drivers.heat.poller import HeatPoller
+from kiln.cluster_drivers.heat_generated_v1.driver import Driver
+from kiln.cluster_drivers.values import PlannedChange, Progress
+from kiln.cluster_file.reading import read
+from kiln.clusters.models import OperationKind
+from kiln.clusters.spec import MachineSpec
+from kiln.testing.clusters import OwnEngineConformance, samples
+from tests.functional.cloud import CloudTestCase
+from tests.functional.heat.bench import (
+    GENERATED_FILE,
+    RealHeatBench,
+    RealWebBench,
+    ask,
+    credentials,
+    servers,
+    stacks,
+)
+from tests.unit.test_layering import ROOT
+
+WAIT_S = 240
+WEB = str(ROOT / 'doc/examples/cluster_drivers/web_on_heat_v1')
+
+
+class GeneratedOnHeat(OwnEngineConformance, CloudTestCase):
+    """The whole kit on the real Heat; 003-6."""
+
+    services = ('heat',)
+    driver = 'kiln.cluster_drivers.heat_generated_v1.driver:Driver'
+    bench_class = RealHeatBench
+    soon_s = 60.0
+
+
+class FolderOnHeat(OwnEngineConformance, CloudTestCase):
+    """The same for a driver of a template and mappings alone; 000-9, 000-10."""
+
+    services = ('heat',)
+    driver = WEB
+    bench_class = RealWebBench
+    soon_s = 60.0
+
+
+class OneSecret:
+    """A store with the credentials of the cloud under each name."""
+
+    def get(self, name):
+        return credentials()
+
+
+class GeneratedLife(CloudTestCase):
+    services = ('heat',)
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self._sweep)
+        self.driver = self.new_driver()
+        self.context = samples.context(site='life', secrets=OneSecret(), credentials='heat')
+        (spec,) = read(GENERATED_FILE).clusters
+        self.cluster = dataclasses.replace(
+            samples.cluster(Driver, MachineSpec(), 0, id_='life-one'), spec=spec
+        )
+
+    def new_driver(self) -> HeatDriver:
+        driver = Driver.open()
+        driver.connections, driver.poller = Connections(), HeatPoller()
+        return driver
+
+    def _sweep(self):
+        for one in stacks('life'):
+            ask(f'/stacks/{one["stack_name"]}/{one["id"]}', 'DELETE')
+
+    def take(self, report):
+        changes = {
+            name: getattr(report, name)
+            for name in ('driver_handle', 'driver_state')
+            if getattr(report, name) is not None
+        }
+        self.cluster = dataclasses.replace(self.cluster, **changes)
+        return report
+
+    def changed(self, **changes):
+        spec = dataclasses.replace(self.cluster.spec, **changes)
+        self.cluster = dataclasses.replace(
+            self.cluster, spec=spec, generation=self.cluster.generation + 1
+        )
+
+    def of_group(self, **changes):
+        control, work = self.cluster.spec.groups
+        return {'groups': (control, dataclasses.replace(work, **changes))}
+
+    def create(self):
+        return self.take(
+            self.driver.create_cluster(
+                context=self.context, cluster=self.cluster, cluster_create_timeout=WAIT_S
+            )
+        )
+
+    def ended(self):
+        end = time.monotonic() + WAIT_S
+        while True:
+            report = self.take(self.driver.update_cluster_status(self.context, self.cluster))
+            if report.progress is not Progress.IN_PROGRESS or time.monotonic() > end:
+                return report
+            time.sleep(1)
+
+    def done(self):
+        report = self.ended()
+        self.assertIs(Progress.COMPLETE, report.progress, report.reason)
+        return report
+
+    def nodes(self):
+        (stack,) = stacks('life')
+        return {one['resource_name']: one['physical_resource_id'] for one in servers(stack)}
+
+    def test_a_repeated_creation_meets_the_stack_of_the_first(self):
+        first = self.create()
+        # As after a crash: the first answer is lost.
+        self.cluster = dataclasses.replace(self.cluster, driver_state={}, driver_handle=None)
+        self.assertEqual(first.driver_state, self.create().driver_state)
+        self.assertEqual(
+            {'control-1', 'work-1', 'work-2', 'work-3'}, {*self.done().outputs['nodes']}
+        )
+        self.assertEqual(1, len(stacks('life')))
+
+    def test_a_node_from_the_middle_goes_and_its_number_does_not_come_back(self):
+        self.create()
+        self.done()
+        before = self.nodes()
+        shape = dataclasses.replace(self.cluster.spec.groups[1].shape, count=2)
+        self.changed(**self.of_group(shape=shape))
+        group = self.cluster.spec.groups[1]
+        plan = PlannedChange(kind=OperationKind.RESIZE, named=('work-2',))
+        told = self.driver.preview_cluster(self.context, self.cluster, plan)
+        self.assertTrue(any('deleted' in line and 'work-2' in line for line in told), told)
+        self.take(
+            self.driver.resize_cluster(
+                self.context, self.cluster, nodegroup=group, node_count=2,
+                nodes_to_remove=('work-2',),
+            )
+        )  # fmt: skip
+        self.done()
+        kept = {name: id_ for name, id_ in before.items() if name != 'work-2'}
+        self.assertEqual(kept, self.nodes())
+        shape = dataclasses.replace(shape, count=3)
+        self.changed(**self.of_group(shape=shape))
+        self.take(self.driver.update_cluster(self.context, self.cluster))
+        self.done()
+        self.assertEqual({*kept, 'work-4'}, set(self.nodes()))
+
+    def test_a_failure_is_told_in_novas_words_and_can_be_mended(self):
+        self.create()
+        self.done()
+        self.changed(**self.of_group(machine=MachineSpec(flavor='impossible')))
+        shape = dataclasses.replace(self.cluster.spec.groups[1].shape, count=4)
+        self.changed(**self.of_group(shape=shape))
+        self.take(self.driver.update_cluster(self.context, self.cluster))
+        report = self.ended()
+        self.assertIs(Progress.FAILED, report.progress)
+        self.assertIn('OS::Nova::Server', report.reason)
+        self.assertIn('No valid host', report.reason)
+        self.changed(**self.of_group(machine=MachineSpec()))
+        self.take(self.driver.update_cluster(self.context, self.cluster))
+        self.done()
+        self.assertEqual(5, len(self.nodes()))
+
+    def test_a_deleted_cluster_leaves_no_stack(self):
+        self.create()
+        # Also while it is created.
+        self.take(self.driver.delete_cluster(self.context, self.cluster))
+        self.done()
+        self.assertEqual([], stacks('life'))
+
+
+if __name__ == '__main__':
+    unittest.main()
