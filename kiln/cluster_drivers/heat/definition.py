@@ -99,8 +99,8 @@ class TemplateDefinition(Declarations):
                 continue
             if there.type not in HOT_TYPES[mapping.value_type]:
                 yield spot.problem(
-                    f'parameter {name!r} is a {mapping.value_type} here, and {there.type} in the '
-                    f'template, line {there.line}'
+                    f'parameter {name!r} is of type {mapping.value_type} here, and {there.type} '
+                    f'in the template, line {there.line}'
                 )
             if mapping.secret and not there.hidden:
                 yield self._in_template(
@@ -217,11 +217,11 @@ class TemplateDefinition(Declarations):
     ) -> Iterator[Problem]:
         where = group_path(cluster, group.name)
         if not self._takes(group.name):
-            known = sorted({one.group for one in self.parameters.values() if one.group})
-            message = (
-                f'the template has no group {group.name}; it has {", ".join(known) or "none"}'
-            )
+            known = {one.group for one in self.parameters.values() if one.group}
+            has = ', '.join(sorted(known)) or 'none'
+            message = f'the template has no group {group.name}; it has {has}'
             yield Problem(message=message, path=where)
+        yield from self._unused(group.machine, f'{where}.', group.name)
         for name, value in group.machine.parameters.items():
             mapping = self._settable(name)
             if mapping is None:

@@ -1,0 +1,90 @@
+"""HeatPoller: one list a tick for all clusters of a site, details for what changed; 000-11."""
+
+import threading
+import unittest
+
+from kiln.cluster_drivers.heat.errors import HeatUnavailable
+from kiln.cluster_drivers.heat.poller import TICK_S, HeatPoller
+from kiln.cluster_drivers.heat.rows import StackRow
+from kiln.testing.clock import VirtualClock
+
+
+def row(name, status='IN_PROGRESS'):
+    return StackRow(id=f'id-{name}', name=name, action='UPDATE', status=status)
+
+
+class Lists:
+    """A client that lists stacks."""
+
+    def __init__(self, *rows):
+        self.rows = list(rows)
+        self.asked = []
+        self.error = None
+
+    def stacks(self, **filters):
+        self.asked.append(filters)
+        if self.error:
+            raise self.error
+        yield from self.rows
+
+    def outputs(self, name, id_):
+        self.asked.append(name)
+        return {'name': name}
+
+
+class Polls(unittest.TestCase):
+    def setUp(self):
+        self.clock = VirtualClock()
+        self.poller = HeatPoller(self.clock)
+
+    def test_000_11_one_list_a_tick_serves_all_clusters_of_a_site(self):
+        names = [f'n{n}' for n in range(50)]
+        client = Lists(*map(row, names))
+        for tick in range(1, 4):
+            for name in names:
+                self.assertEqual(name, self.poller.row(client, 'east', name).name)
+            self.assertEqual([{'tags': 'kiln:site=east'}] * tick, client.asked)
+            self.clock.advance(TICK_S)
+
+    def test_each_site_and_each_project_has_a_list_of_its_own(self):
+        one, other = Lists(row('a')), Lists()
+        self.poller.row(one, 'east', 'a')
+        self.poller.row(one, 'west', 'a')
+        self.assertIsNone(self.poller.row(other, 'east', 'a'))
+        self.assertEqual((2, 1), (len(one.asked), len(other.asked)))
+
+    def test_a_list_from_before_a_request_does_not_count_for_its_stack(self):
+        client = Lists(row('a', 'COMPLETE'), row('b'))
+        self.poller.row(client, 'east', 'a')
+        self.poller.changed(client, 'east', 'a')
+        client.rows[0] = row('a')
+        self.poller.row(client, 'east', 'b')
+        self.assertEqual(1, len(client.asked))
+        self.assertEqual('IN_PROGRESS', self.poller.row(client, 'east', 'a').status)
+        self.assertEqual(2, len(client.asked))
+
+    def test_a_list_that_fails_is_an_error_for_each_that_asks_and_is_tried_again(self):
+        client = Lists(row('a'))
+        client.error = HeatUnavailable('away')
+        for _ in range(2):
+            with self.assertRaises(HeatUnavailable):
+                self.poller.row(client, 'east', 'a')
+        client.error = None
+        self.assertEqual('a', self.poller.row(client, 'east', 'a').name)
+
+    def test_many_threads_share_one_list(self):
+        client = Lists(row('a'))
+        threads = [
+            threading.Thread(target=self.poller.row, args=(client, 'east', 'a')) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(1, len(client.asked))
+
+    def test_details_are_requested_once_for_each_change_of_a_row(self):
+        client = Lists()
+        for found in (row('a'), row('a'), row('a', 'COMPLETE'), row('a', 'COMPLETE')):
+            self.assertEqual({'name': 'a'}, self.poller.detail(found, client.outputs))
+        self.assertEqual(['a', 'a'], client.asked)
