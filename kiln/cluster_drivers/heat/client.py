@@ -37,7 +37,7 @@ _DEPTH = 5
 class HeatClient:
     """Requests to Heat with the credentials of one project; for any number of threads."""
 
-    def __init__(self, settings: Any) -> None:
+    def __init__(self, settings: Any, *, page: int = PAGE) -> None:
         """Take options as :mod:`~kiln.cluster_drivers.heat.settings` reads them; no request.
 
         :raises ClusterDriverError: the credentials are incomplete, or cannot be used.
@@ -47,6 +47,7 @@ class HeatClient:
         except ConfigurationError as exc:
             raise ClusterDriverError(f'The credentials for Heat cannot be used: {exc}') from exc
         self._session = session
+        self._page = page
         self._limit_s = settings.timeout
         self._adapter = adapter.Adapter(
             session,
@@ -65,10 +66,10 @@ class HeatClient:
         """Yield the stacks that have a tag or a name, page by page."""
         marker: dict[str, Any] = {}
         for _ in range(_MOST_PAGES):
-            query = {**filters, 'limit': PAGE, **marker}
+            query = {**filters, 'limit': self._page, **marker}
             rows = _rows(self._ask('list stacks', 'GET', '/stacks', params=query), 'stacks')
             yield from map(StackRow.read, rows)
-            if len(rows) < PAGE:
+            if len(rows) < self._page:
                 return
             marker = {'marker': rows[-1].get('id')}
 

@@ -10,6 +10,8 @@ from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
 from kiln.clock import SYSTEM_CLOCK, Deadline, deadline_scope
+from kiln.cluster_drivers.heat.client import HeatClient
+from kiln.cluster_drivers.heat.settings import settings_of
 from kiln.cluster_drivers.readiness import WhenHttp, WhenTcp
 from kiln.cluster_drivers.swarm_debian_v1.line import TlsLine, trust
 from kiln.compute_drivers.appliance.work import probes
@@ -138,6 +140,16 @@ def keystone(port, limit_s):
         services.close()
 
 
+def heat(port, limit_s):
+    url = f'http://127.0.0.1:{port}/v1/p'
+    lines = 'auth_type: none', f'orchestration_endpoint_override: {url}', f'timeout: {limit_s}'
+    client = HeatClient(settings_of('\n'.join(lines)))
+    try:
+        return client.named('one')
+    finally:
+        client.close()
+
+
 def redis_circuit(port, limit_s):
     storage = redis_storage(f'redis://127.0.0.1:{port}')('east')
     try:
@@ -190,13 +202,14 @@ CLIENTS = {
     one.__name__: one
     for one in (
         node_engine, ready_http, ready_tcp, probe_http, probe_tcp, webhook, appliance_probe,
-        docker_engine, docker_ssh, nova, keystone, redis_circuit, board_redis, board_etcd,
+        docker_engine, docker_ssh, nova, keystone, heat, redis_circuit, board_redis, board_etcd,
         board_zookeeper, notifications,
     )
 }  # fmt: skip
 
 #: The client of each module that talks to others.
 COVERED = {
+    'kiln.cluster_drivers.heat.client': 'heat',
     'kiln.cluster_drivers.readiness': 'ready_http',
     'kiln.cluster_drivers.swarm_debian_v1.line': 'node_engine',
     'kiln.cluster_drivers.swarm_debian_v1.view': 'node_engine',

@@ -44,6 +44,7 @@ class FakeHeat:
         #: What is to go wrong: Heat is away, cannot show stacks, drops the next update.
         self.away = self.blind = self.drops = False
         self.refuses = None
+        #: The token that is valid, once one was issued.
         self.token = None
         self._failure = ''
         self._lock = threading.RLock()
@@ -289,6 +290,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             # As a proxy does whose Heat is gone.
             self._send(503, b'<html>nobody is here</html>', 'text/html')
             return
+        if url.path == '/v3/auth/tokens':
+            self.heat.token = str(uuid.uuid4())
+            token = {'token': {'expires_at': '2999-01-01T00:00:00.000000Z', 'methods': []}}
+            self._send(201, json.dumps(token).encode(), **{'X-Subject-Token': self.heat.token})
+            return
         if self.heat.token and self.headers.get('X-Auth-Token') != self.heat.token:
             self._send(401, b'Authentication required', 'text/plain')
             return
@@ -299,9 +305,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             status, found = exc.status, exc.body
         self._send(status, b'' if found is None else json.dumps(found).encode())
 
-    def _send(self, status, content, kind='application/json'):
+    def _send(self, status, content, kind='application/json', **headers):
         with contextlib.suppress(OSError):
             self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.send_header('Content-Type', kind)
             self.send_header('Content-Length', str(len(content)))
             self.end_headers()

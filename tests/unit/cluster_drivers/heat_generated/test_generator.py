@@ -5,7 +5,9 @@ import json
 import unittest
 
 from kiln.cluster_drivers.heat_generated_v1.driver import MOST_RESOURCES, Driver
-from kiln.clusters.spec import MachineSpec
+from kiln.cluster_drivers.heat_generated_v1.generator import template_of
+from kiln.cluster_drivers.heat_generated_v1.ledger import LedgerNode
+from kiln.clusters.spec import MachineSpec, Place
 from kiln.testing.clusters import samples
 from tests.unit.cluster_drivers.heat.made import FILE, cluster_of, context
 
@@ -61,9 +63,10 @@ class Templates(unittest.TestCase):
         self.assertNotIn('availability_zone', resources['control-1']['properties'])
 
     def test_names_of_servers_are_names_of_hosts(self):
-        text = FILE.replace('shop', 'x' * 63)
-        for one in template(text)['resources'].values():
-            self.assertLessEqual(len(one['properties'].get('name', '')), 63)
+        for group in 'work', 'w' * 63:
+            node = LedgerNode(group, 1, Place())
+            found = template_of('x' * 32, [(node, MachineSpec())])['resources'][node.name]
+            self.assertLessEqual(len(found['properties']['name']), 63)
 
 
 class Problems(unittest.TestCase):
