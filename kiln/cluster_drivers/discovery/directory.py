@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
-from kiln.cluster_drivers.base import NodeClusterDriver
+from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.discovery.folder_base import TEMPLATES, FolderBase, WithoutCode
 from kiln.cluster_drivers.discovery.yaml_fields import DRIVER, Base, Declared
-from kiln.cluster_drivers.heat.fields import HEAT_DRIVER, HeatDeclared
-from kiln.cluster_drivers.heat.folder import HeatDirectoryDriver, heat_class
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.templates.mappings import Spot
 from kiln.clusters.exceptions import InvalidClusterDriver
@@ -18,12 +18,13 @@ from kiln.yaml_schema.nodes import Node, described, shown
 from kiln.yaml_schema.reader import only_document
 
 MANIFEST = 'driver.yaml'
-TEMPLATES = 'templates'
+#: The homes of the bases whose engine is not kiln's.
+_BASES: Mapping[object, str] = {Base.HEAT: 'kiln.cluster_drivers.heat.folder'}
 #: The keys that name a template.
 _NAMES = ('user_data', 'template')
 
 
-class DirectoryDriver(NodeClusterDriver):
+class DirectoryDriver(WithoutCode, NodeClusterDriver):
     """A driver that consists of a directory alone."""
 
     directory: ClassVar[Path]
@@ -45,7 +46,7 @@ class DirectoryDriver(NodeClusterDriver):
         return definition
 
 
-def load_directory(directory: Path) -> type[DirectoryDriver | HeatDirectoryDriver]:
+def load_directory(directory: Path) -> type[ClusterDriver]:
     """Return the driver class of a directory.
 
     :raises InvalidClusterDriver: with a problem for each mistake in driver.yaml; if
@@ -57,35 +58,34 @@ def load_directory(directory: Path) -> type[DirectoryDriver | HeatDirectoryDrive
         mistakes.add_at(1, 1, 'it is a link, which kiln does not follow; put the file there')
     mistakes.raise_any(InvalidClusterDriver)
     root = only_document(file, mistakes, begin='name: NAME')
+    base = _base_of(root)
     declared: object = None
     if root is not None:
-        record = HEAT_DRIVER if _is_on_heat(root) else DRIVER
-        declared = record.read(root, mistakes)
+        declared = base.record.read(root, mistakes)
         _check_files(root, directory, mistakes)
     mistakes.raise_any(InvalidClusterDriver)
     assert root is not None
-    driver_class = _class_of(declared, directory.absolute(), dict(_spots(root, str(file))))
+    spots = dict(_spots(root, str(file)))
+    driver_class: type[ClusterDriver] = base.class_of(declared, directory.absolute(), spots)
     driver_class.open()
     return driver_class
 
 
-def _is_on_heat(root: Node) -> bool:
-    base = root.entries.get('base')
-    return base is not None and base.value.value == Base.HEAT
-
-
-def _class_of(
-    declared: object, directory: Path, spots: dict[tuple[str, str], Spot]
-) -> type[DirectoryDriver | HeatDirectoryDriver]:
-    if isinstance(declared, HeatDeclared):
-        return heat_class(declared, directory, directory / TEMPLATES, spots)
-    assert isinstance(declared, Declared)
-    return _nodes_class(declared, directory, spots)
+def _base_of(root: Node | None) -> FolderBase:
+    """Return the base that a driver.yaml names; that of nodes if it names none or a wrong one."""
+    entry = root.entries.get('base') if root is not None else None
+    place = _BASES.get(entry.value.value) if entry is not None else None
+    if place is None:
+        return FolderBase(DRIVER, _nodes_class)
+    # An engine is imported by those alone whose drivers have it.
+    found: FolderBase = importlib.import_module(place).BASE
+    return found
 
 
 def _nodes_class(
-    declared: Declared, directory: Path, spots: dict[tuple[str, str], Spot]
+    declared: object, directory: Path, spots: dict[tuple[str, str], Spot]
 ) -> type[DirectoryDriver]:
+    assert isinstance(declared, Declared)
     attributes: dict[str, Any] = {
         '__module__': __name__,
         '__doc__': f'The driver of {directory}.',

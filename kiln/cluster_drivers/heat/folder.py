@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+from kiln.cluster_drivers.discovery.folder_base import TEMPLATES, FolderBase, WithoutCode
 from kiln.cluster_drivers.heat.base import HeatDriver
 from kiln.cluster_drivers.heat.definition import TemplateDefinition
-from kiln.cluster_drivers.heat.fields import HeatDeclared
+from kiln.cluster_drivers.heat.fields import HEAT_DRIVER, HeatDeclared
 from kiln.cluster_drivers.templates.mappings import Spot
 
 
-class HeatDirectoryDriver(HeatDriver):
+class HeatDirectoryDriver(WithoutCode, HeatDriver):
     """A driver on Heat that consists of a directory alone."""
 
     directory: ClassVar[Path]
-    #: The directory of its templates.
-    templates: ClassVar[Path]
     declared: ClassVar[HeatDeclared]
     #: The position of each mapping in driver.yaml.
     spots: ClassVar[dict[tuple[str, str], Spot]]
@@ -24,7 +23,7 @@ class HeatDirectoryDriver(HeatDriver):
     def get_template_definition(self) -> TemplateDefinition:
         declared, spots = self.declared, self.spots
         definition = TemplateDefinition(
-            self.templates, declared.template, spot=spots['template', '']
+            self.directory / TEMPLATES, declared.template, spot=spots['template', '']
         )
         for name, parameter in declared.parameters.items():
             definition.add_parameter(parameter, spot=spots['parameters', name])
@@ -33,10 +32,10 @@ class HeatDirectoryDriver(HeatDriver):
         return definition
 
 
-def heat_class(
-    declared: HeatDeclared, directory: Path, templates: Path, spots: dict[tuple[str, str], Spot]
+def _class_of(
+    declared: object, directory: Path, spots: dict[tuple[str, str], Spot]
 ) -> type[HeatDirectoryDriver]:
-    """Return the driver class of a directory."""
+    assert isinstance(declared, HeatDeclared)
     attributes: dict[str, Any] = {
         '__module__': __name__,
         '__doc__': f'The driver of {directory}.',
@@ -45,8 +44,11 @@ def heat_class(
         'beta': declared.beta,
         'provides': declared.provides,
         'directory': directory,
-        'templates': templates,
         'declared': declared,
         'spots': spots,
     }
     return type(declared.name, (HeatDirectoryDriver,), attributes)
+
+
+#: What discovery finds here by the word ``heat``.
+BASE = FolderBase(HEAT_DRIVER, _class_of)

@@ -10,14 +10,16 @@ from typing import Any
 from kiln.cluster_drivers.heat.base import HeatDriver
 from kiln.cluster_drivers.heat.mappings import Definition
 from kiln.cluster_drivers.heat.state import StackState
-from kiln.cluster_drivers.heat_generated_v1 import version as manifest
-from kiln.cluster_drivers.heat_generated_v1.generator import USER_DATA, template_of
-from kiln.cluster_drivers.heat_generated_v1.ledger import Ledger, misplaced
 from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.templates.declarations import group_path, secret_of
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.exceptions import ClusterDriverError, Problem
 from kiln.clusters.models import Cluster
+
+# Relative imports, so that a copy of the folder works anywhere.
+from . import version as manifest
+from .generator import USER_DATA, template_of
+from .ledger import Ledger, misplaced
 
 #: Heat's default limit of resources in a stack, nested ones among them.
 MOST_RESOURCES = 1000

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kiln.cluster_drivers.heat.names import fitting
-from kiln.cluster_drivers.heat_generated_v1.ledger import LedgerNode
 from kiln.clusters.spec import MachineSpec
+
+from .ledger import LedgerNode
 
 VERSION = '2018-08-31'
 USER_DATA = 'user_data'
