@@ -41,7 +41,7 @@ def _sentences(given: Iterable[cfg.Opt]) -> list[cfg.Opt]:
     return opts
 
 
-#: Who asks, and whose endpoints are used.
+#: The credentials, and the endpoints that are used.
 IDENTITY = [
     cfg.StrOpt(
         'cloud',

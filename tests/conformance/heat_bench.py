@@ -26,7 +26,7 @@ nodegroups:
 
 
 def read_credentials(url, document):
-    """Return the settings with a secret of the kit as the password; it is no document."""
+    """Return the settings with a secret of the kit as the password: it is not a document."""
     return settings_of(
         f'auth_type: http_basic\nusername: kit\npassword: {document}\n'
         f'orchestration_endpoint_override: {url}\n'

@@ -167,7 +167,7 @@ class HeatDriver(ClusterDriver):
                 row = self._created(client, context, cluster, definition, mark, limit_s)
             if row.action == 'DELETE':
                 raise _being_deleted(row)
-            # A repeated call about the same change; Heat would begin it anew.
+            # A repeated call about the same change; Heat would begin it again.
             if mark_of(row.tags) != mark or row.status == 'FAILED':
                 self._update(client, context, cluster, row, definition, mark)
         fresh = StackState(id=row.id, mark=mark, nodes=state.nodes)

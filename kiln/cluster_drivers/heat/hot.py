@@ -23,7 +23,8 @@ _NESTED = ('.yaml', '.yml', '.template')
 _VERSION = 'heat_template_version'
 
 #: Returns the content of a file of the folder by its relative name.
-#: :raises OSError: there is none. :raises ValueError: it cannot be used; the text says why.
+#: :raises OSError: the file does not exist.
+#: :raises ValueError: it cannot be used; the text says why.
 Read = Callable[[str], bytes]
 
 

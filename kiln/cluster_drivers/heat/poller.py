@@ -29,7 +29,7 @@ class Lists(Protocol):
 class HeatPoller:
     """What Heat reports of the stacks of a site, for any number of threads and drivers.
 
-    Of all that ask within a tick, the first has the list requested, and the others wait for
+    The first caller within a tick has the list requested, and the others wait for
     it. A list that fails is an error for each of them, and the next tick tries again.
     """
 

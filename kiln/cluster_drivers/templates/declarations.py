@@ -43,7 +43,7 @@ def value_of(mapping: Parameter, given: Mapping[str, Any]) -> Any:
 def secret_of(context: Context, parameter: str, name: str) -> str:
     """Return the secret that a parameter names.
 
-    :raises ClusterDriverError: there is none; the message names the parameter.
+    :raises ClusterDriverError: the secret does not exist; the message names the parameter.
     """
     try:
         return context.secrets.get(name)

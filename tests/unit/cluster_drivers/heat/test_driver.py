@@ -75,7 +75,7 @@ class Creations(DriverCase):
         self.cluster = cluster_of()
         self.assertEqual(first.driver_state, self.create().driver_state)
         self.assertEqual(1, len(self.heat.stacks))
-        # Heat would begin an update anew.
+        # Heat would begin an update again.
         self.assertNotIn('PUT', self.methods)
 
     def test_a_creation_that_failed_goes_on_when_it_is_repeated(self):
