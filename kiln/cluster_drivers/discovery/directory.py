@@ -19,7 +19,7 @@ from kiln.yaml_schema.reader import only_document
 
 MANIFEST = 'driver.yaml'
 #: The homes of the bases whose engine is not kiln's.
-_BASES: Mapping[object, str] = {Base.HEAT: 'kiln.cluster_drivers.heat.folder'}
+_BASES: Mapping[str, str] = {Base.HEAT: 'kiln.cluster_drivers.heat.folder'}
 #: The keys that name a template.
 _NAMES = ('user_data', 'template')
 
@@ -74,7 +74,8 @@ def load_directory(directory: Path) -> type[ClusterDriver]:
 def _base_of(root: Node | None) -> FolderBase:
     """Return the base that a driver.yaml names; that of nodes if it names none or a wrong one."""
     entry = root.entries.get('base') if root is not None else None
-    place = _BASES.get(entry.value.value) if entry is not None else None
+    # By its text: a mapping or a list cannot be looked up.
+    place = _BASES.get(entry.value.text) if entry is not None else None
     if place is None:
         return FolderBase(DRIVER, _nodes_class)
     # An engine is imported by those alone whose drivers have it.

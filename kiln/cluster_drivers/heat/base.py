@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
@@ -186,9 +187,9 @@ class HeatDriver(ClusterDriver):
     ) -> StackRow:
         """Create the stack; return it, or the one that has its name if it is the cluster's."""
         name, own_tags = stack_name(context.site, cluster.id), tags(context.site, cluster, mark)
-        self.poller.changed(client, context.site, name)
         try:
-            return client.create(name, definition, own_tags, limit_s)
+            with self.poller.changing(client, context.site, name):
+                return client.create(name, definition, own_tags, limit_s)
         except StackExists as exc:
             row = client.named(name)
             if row is None:
@@ -210,12 +211,12 @@ class HeatDriver(ClusterDriver):
         definition: Definition,
         mark: str,
     ) -> None:
-        self.poller.changed(client, context.site, row.name)
-        client.update(row.name, row.id, definition, tags(context.site, cluster, mark))
+        with self.poller.changing(client, context.site, row.name):
+            client.update(row.name, row.id, definition, tags(context.site, cluster, mark))
 
     def _delete(self, client: HeatClient, context: Context, row: StackRow) -> None:
-        self.poller.changed(client, context.site, row.name)
-        with contextlib.suppress(StackNotFound):
+        changing = self.poller.changing(client, context.site, row.name)
+        with contextlib.suppress(StackNotFound), changing:
             client.delete(row.name, row.id)
 
     # ---- reports ---------------------------------------------------------------------
@@ -366,16 +367,13 @@ _PREVIEWED = frozenset(
     {OperationKind.CREATE, OperationKind.UPDATE, OperationKind.RESIZE, OperationKind.UPGRADE}
 )
 
-_connections: list[Connections] = []
 
-
+@functools.cache
 def _shared_connections() -> Connections:
     """Return the connections of this process, opened by the first call that needs them."""
-    if not _connections:
-        with importing('Cannot reach Heat', ClusterDriverError):
-            from kiln.cluster_drivers.heat.connections import Connections
-        _connections.append(Connections())
-    return _connections[0]
+    with importing('Cannot reach Heat', ClusterDriverError):
+        from kiln.cluster_drivers.heat.connections import Connections
+    return Connections()
 
 
 @contextlib.contextmanager

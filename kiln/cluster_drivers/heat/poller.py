@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, TypeVar
@@ -37,7 +39,9 @@ class HeatPoller:
         self._clock = clock
         self._tick_s = tick_s
         self._lock = threading.Lock()
-        self._lists: dict[tuple[Lists, str], _List] = {}
+        # A client goes with its connections, and its lists with it.
+        self._lists: weakref.WeakKeyDictionary[Lists, dict[str, _List]]
+        self._lists = weakref.WeakKeyDictionary()
         self._details: OrderedDict[tuple[object, ...], object] = OrderedDict()
 
     def row(self, client: Lists, site: str, name: str) -> StackRow | None:
@@ -52,11 +56,16 @@ class HeatPoller:
                 self._read(known, client, site)
             return known.rows.get(name)
 
-    def changed(self, client: Lists, site: str, name: str) -> None:
-        """Note that a request about a stack was sent: older lists do not count for it."""
-        known = self._list(client, site)
-        with known.lock:
-            known.changed.add(name)
+    @contextlib.contextmanager
+    def changing(self, client: Lists, site: str, name: str) -> Iterator[None]:
+        """Send a request about a stack in the block: lists from before its end do not count."""
+        try:
+            yield
+        # Also a request without an answer can have been accepted.
+        finally:
+            known = self._list(client, site)
+            with known.lock:
+                known.changed.add(name)
 
     def detail(self, row: StackRow, kind: Callable[[str, str], _Detail]) -> _Detail:
         """Return a detail of a stack, requested once for each change of its row."""
@@ -74,7 +83,7 @@ class HeatPoller:
 
     def _list(self, client: Lists, site: str) -> _List:
         with self._lock:
-            return self._lists.setdefault((client, site), _List())
+            return self._lists.setdefault(client, {}).setdefault(site, _List())
 
     def _read(self, known: _List, client: Lists, site: str) -> None:
         # The lock is held: no change can be noted while the list is read.

@@ -67,6 +67,11 @@ class Folders(unittest.TestCase):
         ((_, _, message),) = self.mistakes(**{'base: heat': 'base: heat\nuser_data: stack.yaml'})
         self.assertIn("unknown key 'user_data'", message)
 
+    def test_a_base_that_does_not_exist_is_told_and_so_is_one_that_is_no_word(self):
+        for base in ('magic', '{}', '[heat]', '7', ''):
+            with self.subTest(base):
+                self.assertTrue(self.mistakes(**{'base: heat': f'base: {base}'}))
+
     def test_a_template_that_does_not_exist_is_told(self):
         found = self.mistakes(**{'base: heat': 'base: heat\ntemplate: other.yaml'})
         self.assertIn("there is no 'other.yaml' in templates", found[0][2])

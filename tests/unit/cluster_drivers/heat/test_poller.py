@@ -56,12 +56,15 @@ class Polls(unittest.TestCase):
     def test_a_list_from_before_a_request_does_not_count_for_its_stack(self):
         client = Lists(row('a', 'COMPLETE'), row('b'))
         self.poller.row(client, 'east', 'a')
-        self.poller.changed(client, 'east', 'a')
+        with self.poller.changing(client, 'east', 'a'):
+            # Another thread lists while the request is under way.
+            self.clock.advance(TICK_S)
+            self.poller.row(client, 'east', 'a')
         client.rows[0] = row('a')
         self.poller.row(client, 'east', 'b')
-        self.assertEqual(1, len(client.asked))
-        self.assertEqual('IN_PROGRESS', self.poller.row(client, 'east', 'a').status)
         self.assertEqual(2, len(client.asked))
+        self.assertEqual('IN_PROGRESS', self.poller.row(client, 'east', 'a').status)
+        self.assertEqual(3, len(client.asked))
 
     def test_a_list_that_fails_is_an_error_for_each_that_asks_and_is_tried_again(self):
         client = Lists(row('a'))
