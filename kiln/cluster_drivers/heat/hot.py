@@ -105,6 +105,8 @@ class _Resolver:
         self._read = read
         self._folder = folder
         self.files: dict[str, str] = {}
+        #: The parameters of each template that was read.
+        self._parameters: dict[str, dict[str, HotParameter]] = {}
         self.problems: list[Problem] = []
 
     def path(self, name: str) -> str:
@@ -130,7 +132,10 @@ class _Resolver:
             elif _VERSION not in found[0].entries:
                 mistakes.add(found[0], f'it has no {_VERSION}; begin it with one')
         self.problems += mistakes.problems()
-        return None if mistakes.told else found[0]
+        if mistakes.told:
+            return None
+        self._parameters[name] = {one.name: one for one in _parameters(found[0])}
+        return found[0]
 
     def rewritten(self, node: Node, name: str, around: tuple[str, ...], inside: str) -> Any:
         """Return a value of a template as plain data, with relative names of files."""
@@ -138,10 +143,24 @@ class _Resolver:
             return [self.rewritten(one, name, around, inside) for one in node.value]
         if not node.entries:
             return plain(node)
-        return {
+        found = {
             key: self._entry(key, pair.value, name, around, inside or key)
             for key, pair in node.entries.items()
         }
+        if inside == 'resources' and isinstance(found.get('type'), str):
+            self._check_hidden(node, name, self._parameters.get(found['type'], {}))
+        return found
+
+    def _check_hidden(self, node: Node, name: str, inner: Mapping[str, HotParameter]) -> None:
+        """Report each parameter of a nested template that would show a hidden one."""
+        known = self._parameters[name]
+        for key, value in _section(node, 'properties').values():
+            source = value.entries['get_param'].value.value if 'get_param' in value.entries else ''
+            outer = known.get(source) if isinstance(source, str) else None
+            there = inner.get(key.text)
+            if outer is not None and outer.hidden and there is not None and not there.hidden:
+                message = f'parameter {key.text!r} of the nested template gets a secret: set '
+                self._wrong(key, name, f'{message}hidden: true there')
 
     def _entry(self, key: str, node: Node, name: str, around: tuple[str, ...], inside: str) -> Any:
         value = node.value

@@ -134,3 +134,17 @@ class Bundles(unittest.TestCase):
     def test_a_parameter_called_type_or_get_file_is_no_file(self):
         stack = f'{HEAD}\nparameters: {{type: {{type: string, default: x.yaml}}}}\nresources: {{}}'
         self.assertEqual([], self.mistakes(**{'stack.yaml': stack}))
+
+    def test_a_secret_stays_hidden_in_nested_templates(self):
+        given = '{type: nodes/worker.yaml, properties: {key: {get_param: password}}}'
+        stack = STACK.replace('{type: nodes/worker.yaml}', given)
+        for hidden, count in ('', 1), (', hidden: true', 0):
+            worker = f'{WORKER}parameters: {{key: {{type: string{hidden}}}}}\n'
+            found = self.mistakes(**{'stack.yaml': stack, 'nodes/worker.yaml': worker})
+            with self.subTest(hidden):
+                self.assertEqual(count, len(found), found)
+        ((file, line, message),) = self.mistakes(
+            **{'stack.yaml': stack, 'nodes/worker.yaml': worker.replace(', hidden: true', '')}
+        )
+        self.assertEqual(('stack.yaml', 10), (file, line))
+        self.assertIn("parameter 'key' of the nested template gets a secret", message)
