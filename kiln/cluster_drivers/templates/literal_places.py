@@ -31,7 +31,7 @@ class _Span(NamedTuple):
     is_value: bool
 
 
-#: The templates of a driver are the same each time that it is opened.
+# The templates of a driver are the same each time that it is opened.
 @functools.lru_cache(maxsize=64)
 def yaml_refusals(text: str, value: str) -> tuple[str, ...]:
     """Return why each occurrence of a word is refused; empty if it is a whole value.

@@ -6,9 +6,17 @@ import pathlib
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
+from tests.self_moving_clock import SelfMovingClock
 from tests.unit.cli.shell import Shell
 
 GRACE = '0.2'
+
+
+class SlowedClock(SelfMovingClock):
+    """A clock that a time service slows down, as much as any does."""
+
+    def time(self):
+        return self._epoch + 0.9995 * self._now
 
 
 class Sweep(Shell):
@@ -126,3 +134,12 @@ class Sweep(Shell):
 
     def test_a_backend_that_lists_no_resources_is_swept_for_amphorae(self):
         self.assertEqual([], self.json('--backend', 'narrow', 'compute', 'orphans'))
+
+
+class Slowed(Sweep):
+    """The same beside a time service that slows the wall clock down."""
+
+    def open_clock(self):
+        clock = SlowedClock()
+        self.addCleanup(clock.close)
+        return clock

@@ -5,12 +5,14 @@ see the same in both, but for the values themselves. KILN_EXAMPLES=500 tries 100
 each language.
 """
 
+import contextlib
 import json
 import os
 import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -85,6 +87,9 @@ NASTY = (
     'a[$(show OUT)]',
 )
 
+OWN_FUNCTION = 'f() {'
+_FUNCTION = re.compile(r'(?<!\$)\([\s\\]*\)')
+
 SHELL_LINES = (
     'A=@\nshow "$A"',
     'export B=@\nshow "$B"',
@@ -95,7 +100,7 @@ SHELL_LINES = (
     'true && show @; show @ | cat',
     '  A=@',
     'if show @; then\n  A=@\nfi',
-    'f() {\n  show "$1" @\n}\nf @',
+    f'{OWN_FUNCTION}\n  show "$1" @\n}}\nf @',
     'for i in a b; do\n  show "$i" @\ndone',
     "printf '<%s>' @",
     'show "$(show ~)" ~ "~" \'~\'',
@@ -259,8 +264,9 @@ def accepted(chance, first, lines, bits, quoting, any_value, **file):
         ]
         text = '\n'.join(texts)
         text = with_places(text, quoting)
-        if '$$' in text:
-            # To a shell the number of its process, which is another at each run.
+        # To a shell the number of its process, which is another at each run; and a function of
+        # random text can call itself for ever.
+        if '$$' in text or _FUNCTION.search(text.replace(OWN_FUNCTION, '')):
             continue
         template = TextTemplate(first + text, file=file.get('file', 't'))
         has_place = any(one.filter for one in template.placeholders)
@@ -342,13 +348,21 @@ def run(shell, scripts):
             f'PATH=/nonexistent; n=0; while [ $n -lt {len(scripts)} ]; do '
             '(. ./s$n) >o$n 2>/dev/null </dev/null; n=$((n+1)); done'
         )
-        subprocess.run(
+        process = subprocess.Popen(
             [shutil.which(shell[0]), *shell[1:], '-c', each],
             cwd=folder,
             env={'LC_ALL': 'C.UTF-8', 'PATH': os.environ['PATH']},
-            check=True,
-            timeout=120,
+            start_new_session=True,
         )
+        try:
+            status = process.wait(120)
+        finally:
+            # With all that it has started, should it not have ended.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if status:
+            raise subprocess.CalledProcessError(status, each)
         return [pathlib.Path(folder, f'o{number}').read_bytes() for number in range(len(scripts))]
 
 
