@@ -1,7 +1,13 @@
 """Bench of Heat drivers on the real Heat of the development cloud."""
 
+import atexit
+import functools
 import json
 import time
+import uuid
+
+import keystoneauth1.session
+from keystoneauth1.identity import v3
 
 from kiln.cluster_drivers.heat.connections import Connections
 from kiln.cluster_drivers.heat.names import site_tag, stack_name
@@ -39,22 +45,57 @@ nodegroups:
 """
 
 
+@functools.cache
 def cloud():
     """Return the development cloud, which is up."""
     return Cloud(default_home())
 
 
-def credentials(name='kiln-user'):
-    """Return the document of a secret with the credentials of a user of the cloud."""
+@functools.cache
+def project():
+    """Return the name of a project of this process alone; it goes with the process.
+
+    Names of stacks belong to a project, and the kit gives the same ones to all clusters.
+    """
+    made = f'heat-{uuid.uuid4().hex[:8]}'
+    found = _identity('/projects', 'POST', json={'project': {'name': made}}).json()['project']
+    (user,) = _identity('/users', params={'name': 'demo'}).json()['users']
+    for role in ('member', 'heat_stack_owner'):
+        (known,) = _identity('/roles', params={'name': role}).json()['roles']
+        _identity(f'/projects/{found["id"]}/users/{user["id"]}/roles/{known["id"]}', 'PUT')
+    atexit.register(_identity, f'/projects/{found["id"]}', 'DELETE')
+    return made
+
+
+def _identity(path, method='GET', **more):
+    return (
+        cloud()
+        .session()
+        .request(path, method, endpoint_filter={'service_type': 'identity'}, **more)
+    )
+
+
+def auth():
+    """Return how a user of the project authenticates."""
+    return {**cloud().auth('kiln-user'), 'project_name': project()}
+
+
+def credentials():
+    """Return the document of a secret with the credentials of a user of the project."""
     # JSON is YAML.
-    return json.dumps({**cloud().auth(name), 'auth_type': 'password', 'timeout': 60})
+    return json.dumps({**auth(), 'auth_type': 'password', 'timeout': 60})
 
 
-def ask(path, method='GET', **more):
-    """Return the JSON of an answer of Heat, past the driver."""
-    session = cloud().session('kiln-user')
-    found = session.request(
-        path, method, endpoint_filter={'service_type': 'orchestration'}, raise_exc=False, **more
+@functools.cache
+def session():
+    """Return a session of that user."""
+    return keystoneauth1.session.Session(v3.Password(**auth()))
+
+
+def ask(path, method='GET', *, service='orchestration', **more):
+    """Return the JSON of an answer of Heat, or of another service, past the driver."""
+    found = session().request(
+        path, method, endpoint_filter={'service_type': service}, raise_exc=False, **more
     )
     return found.json() if found.content else None
 
@@ -64,8 +105,13 @@ def stacks(site):
     return ask('/stacks', params={'tags': site_tag(site)})['stacks']
 
 
+def remove(stack):
+    """Have a stack deleted."""
+    ask(f'/stacks/{stack["stack_name"]}/{stack["id"]}', 'DELETE')
+
+
 def servers(stack):
-    """Return the servers of a stack and its nested ones."""
+    """Return the servers of a stack and its nested ones, as resources."""
     path = f'/stacks/{stack["stack_name"]}/{stack["id"]}/resources'
     found = ask(path, params={'nested_depth': 5})['resources']
     return [one for one in found if one['resource_type'] == SERVER]
@@ -95,7 +141,7 @@ class RealHeatBench(EngineBench):
     def lose(self, cluster):
         for one in stacks('kit'):
             if one['stack_name'] == stack_name('kit', cluster.id):
-                ask(f'/stacks/{one["stack_name"]}/{one["id"]}', 'DELETE')
+                remove(one)
         self.pass_time(REAL_S)
         self.clock.advance(TICK_S)
 

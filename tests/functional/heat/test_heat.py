@@ -3,9 +3,11 @@
 import dataclasses
 import time
 import unittest
+import uuid
 
 from kiln.cluster_drivers.heat.base import HeatDriver
 from kiln.cluster_drivers.heat.connections import Connections
+from kiln.cluster_drivers.heat.names import stack_name
 from kiln.cluster_drivers.heat.poller import HeatPoller
 from kiln.cluster_drivers.heat_generated_v1.driver import Driver
 from kiln.cluster_drivers.values import PlannedChange, Progress
@@ -18,8 +20,8 @@ from tests.functional.heat.bench import (
     GENERATED_FILE,
     RealHeatBench,
     RealWebBench,
-    ask,
     credentials,
+    remove,
     servers,
     stacks,
 )
@@ -33,6 +35,8 @@ class GeneratedOnHeat(OwnEngineConformance, CloudTestCase):
     """The whole kit on the real Heat; 003-6."""
 
     services = ('heat',)
+    # Each process has a project of its own.
+    alone = False
     driver = 'kiln.cluster_drivers.heat_generated_v1.driver:Driver'
     bench_class = RealHeatBench
     soon_s = 60.0
@@ -42,6 +46,8 @@ class FolderOnHeat(OwnEngineConformance, CloudTestCase):
     """The same for a driver of a template and mappings alone; 000-9, 000-10."""
 
     services = ('heat',)
+    # Each process has a project of its own.
+    alone = False
     driver = WEB
     bench_class = RealWebBench
     soon_s = 60.0
@@ -56,6 +62,8 @@ class OneSecret:
 
 class GeneratedLife(CloudTestCase):
     services = ('heat',)
+    # Each process has a project of its own.
+    alone = False
 
     def setUp(self):
         super().setUp()
@@ -64,7 +72,7 @@ class GeneratedLife(CloudTestCase):
         self.context = samples.context(site='life', secrets=OneSecret(), credentials='heat')
         (spec,) = read(GENERATED_FILE).clusters
         self.cluster = dataclasses.replace(
-            samples.cluster(Driver, MachineSpec(), 0, id_='life-one'), spec=spec
+            samples.cluster(Driver, MachineSpec(), 0, id_=uuid.uuid4().hex), spec=spec
         )
 
     def new_driver(self) -> HeatDriver:
@@ -72,9 +80,14 @@ class GeneratedLife(CloudTestCase):
         driver.connections, driver.poller = Connections(), HeatPoller()
         return driver
 
+    def stacks(self):
+        """Return the stacks of the cluster; there are those of other tests, too."""
+        name = stack_name('life', self.cluster.id)
+        return [one for one in stacks('life') if one['stack_name'] == name]
+
     def _sweep(self):
-        for one in stacks('life'):
-            ask(f'/stacks/{one["stack_name"]}/{one["id"]}', 'DELETE')
+        for one in self.stacks():
+            remove(one)
 
     def take(self, report):
         changes = {
@@ -116,7 +129,7 @@ class GeneratedLife(CloudTestCase):
         return report
 
     def nodes(self):
-        (stack,) = stacks('life')
+        (stack,) = self.stacks()
         return {one['resource_name']: one['physical_resource_id'] for one in servers(stack)}
 
     def test_a_repeated_creation_meets_the_stack_of_the_first(self):
@@ -127,7 +140,7 @@ class GeneratedLife(CloudTestCase):
         self.assertEqual(
             {'control-1', 'work-1', 'work-2', 'work-3'}, {*self.done().outputs['nodes']}
         )
-        self.assertEqual(1, len(stacks('life')))
+        self.assertEqual(1, len(self.stacks()))
 
     def test_a_node_from_the_middle_goes_and_its_number_does_not_come_back(self):
         self.create()
@@ -175,7 +188,7 @@ class GeneratedLife(CloudTestCase):
         # Also while it is created.
         self.take(self.driver.delete_cluster(self.context, self.cluster))
         self.done()
-        self.assertEqual([], stacks('life'))
+        self.assertEqual([], self.stacks())
 
 
 if __name__ == '__main__':
