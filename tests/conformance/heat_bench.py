@@ -119,6 +119,24 @@ class Generated(GeneratedDriver):
     bench = 'tests.conformance.heat_bench:HeatBench'
 
 
+class GroupBench(HeatBench):
+    """The same for the driver with one group: a node is a member by its index."""
+
+    def node_of(self, name, one):
+        properties = one['properties']
+        group, index = properties['metadata']['kiln:node']['list_join'][1]
+        return EngineNode(
+            name=f'{group}-{index}', id=one['id'], group=group, image=properties['image'],
+            flavor=properties['flavor'],
+        )  # fmt: skip
+
+    def outputs(self, cluster):
+        live = sorted(self._stack(cluster)['live'])
+        addresses = {name: f'192.0.2.{n}' for n, name in enumerate(live, 1)}
+        found = self._stack(cluster)['live'].items()
+        return {'nodes': {self.node_of(name, one).name: addresses[name] for name, one in found}}
+
+
 WEB_FILE = """\
 cluster: kit
 image: kit-1

@@ -22,7 +22,7 @@ from kiln.cluster_drivers.heat.mappings import Definition
 from kiln.cluster_drivers.heat.names import belongs, mark_of, stack_name, tags, wanted_mark
 from kiln.cluster_drivers.heat.poller import HeatPoller
 from kiln.cluster_drivers.heat.rows import StackRow, reason_of
-from kiln.cluster_drivers.heat.state import Meaning, StackState, meaning
+from kiln.cluster_drivers.heat.state import CHANGE_TRIES, Meaning, StackState, meaning
 from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import Context, PlannedChange, Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError, Problem
@@ -46,6 +46,10 @@ class StackDefinition(Protocol):
 
     def get_outputs(self, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the outputs of a cluster from those of its stack."""
+
+    def missed(self, cluster: Cluster, outputs: Mapping[str, Any]) -> str:
+        """Return what a stack that Heat calls complete is not, by its outputs; empty if it is."""
+        return ''
 
     def value_problems(self, context: Context, cluster: Cluster) -> Iterable[Problem]:
         """Return the problems in what a cluster gives to the template."""
@@ -254,7 +258,7 @@ class HeatDriver(ClusterDriver):
             case Meaning.REPEAT:
                 return self._repeated(client, context, cluster, state, row)
             case Meaning.DONE:
-                return self._done(client, state, row)
+                return self._done(client, context, cluster, state, row)
             case Meaning.ALIEN:
                 why = (
                     f'Stack {row.name} is {row.state}, and is not as kiln left it: somebody else '
@@ -264,20 +268,46 @@ class HeatDriver(ClusterDriver):
             why = self._why(client, context, cluster, row)
         return StatusReport(progress=Progress.FAILED, reason=why)
 
-    def _done(self, client: HeatClient, state: StackState, row: StackRow) -> StatusReport:
-        outputs, reason = None, ''
+    def _done(
+        self,
+        client: HeatClient,
+        context: Context,
+        cluster: Cluster,
+        state: StackState,
+        row: StackRow,
+    ) -> StatusReport:
+        outputs, reason, missed = None, '', ''
         try:
             found = self.poller.detail(row, client.outputs)
             outputs = self.template_definition.get_outputs(found)
+            missed = self.template_definition.missed(cluster, found)
         # Heat has been seen to list a stack for hours that it could not show.
         except ClusterDriverError as exc:
             reason = f'The outputs are unknown. {exc.reason}'
+        if missed:
+            return self._missed(client, context, cluster, state, row, missed)
         return StatusReport(
             progress=Progress.COMPLETE,
             reason=reason,
             driver_state=dataclasses.replace(state, settled=True, tries=0, rest=0).write(),
             outputs=outputs,
         )
+
+    def _missed(
+        self,
+        client: HeatClient,
+        context: Context,
+        cluster: Cluster,
+        state: StackState,
+        row: StackRow,
+        missed: str,
+    ) -> StatusReport:
+        """Send the last request again if what it made is not what was wanted."""
+        why = f'Stack {row.name} is {row.state}, and is not as it was wanted. {missed}'
+        if state.settled or state.tries >= CHANGE_TRIES:
+            return StatusReport(progress=Progress.FAILED, reason=f'{why} Update the cluster.')
+        self._resend(client, context, cluster, state, row)
+        return _working(f'{why} kiln has tried again.', state.repeated())
 
     def _repeated(
         self,
@@ -292,10 +322,20 @@ class HeatDriver(ClusterDriver):
         if state.leaving:
             self._delete(client, context, row)
         else:
-            definition = self._made(context, cluster)
-            with _masked(definition):
-                self._update(client, context, cluster, row, definition, state.mark)
+            self._resend(client, context, cluster, state, row)
         return _working(f'{why} kiln has tried again.', state.repeated())
+
+    def _resend(
+        self,
+        client: HeatClient,
+        context: Context,
+        cluster: Cluster,
+        state: StackState,
+        row: StackRow,
+    ) -> None:
+        definition = self._made(context, cluster)
+        with _masked(definition):
+            self._update(client, context, cluster, row, definition, state.mark)
 
     def _why(self, client: HeatClient, context: Context, cluster: Cluster, row: StackRow) -> str:
         """Return why a stack is as it is, down to the resources that failed."""

@@ -176,6 +176,10 @@ class TemplateDefinition(Declarations):
         """Return the outputs of a cluster from those of its stack; None for an absent one."""
         return {name: outputs.get(mapping.key) for name, mapping in self.outputs.items()}
 
+    def missed(self, cluster: Cluster, outputs: Mapping[str, Any]) -> str:
+        """Return an empty text: a template that is complete is what was wanted."""
+        return ''
+
     def _value(self, mapping: ParameterMapping, context: Context, cluster: Cluster) -> Any:
         if mapping.source:
             return fact(mapping.source, context, cluster, mapping.group)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kiln.cluster_drivers.heat.ledger import LedgerNode
+from kiln.cluster_drivers.heat.ledger_driver import USER_DATA
 from kiln.cluster_drivers.heat.names import fitting
 from kiln.clusters.spec import MachineSpec
 
-from .ledger import LedgerNode
-
 VERSION = '2018-08-31'
-USER_DATA = 'user_data'
 #: The longest name of a server: that of a host.
 _LONGEST_NAME = 63
 

@@ -117,6 +117,13 @@ def servers(stack):
     return [one for one in found if one['resource_type'] == SERVER]
 
 
+def nodes_of(stack):
+    """Return the servers of a stack by the names of their nodes, as Nova has them."""
+    there = {one['physical_resource_id'] for one in servers(stack)}
+    found = ask('/servers/detail', service='compute')['servers']
+    return {one['metadata']['kiln:node']: one['id'] for one in found if one['id'] in there}
+
+
 class RealHeatBench(EngineBench):
     """The real Heat, on a clock of its own."""
 
@@ -162,6 +169,21 @@ class RealHeatBench(EngineBench):
             for stack in stacks('kit')
             for name in ('stack', *(one['physical_resource_id'] for one in servers(stack)))
         ]
+
+
+class RealGroupBench(RealHeatBench):
+    """The same for the driver with one resource group."""
+
+    def node_of(self, one):
+        (server,) = [
+            server
+            for server in ask('/servers/detail', service='compute')['servers']
+            if server['id'] == one['physical_resource_id']
+        ]
+        metadata = server['metadata']
+        return EngineNode(
+            name=metadata['kiln:node'], id=server['id'], group=metadata['kiln:group']
+        )
 
 
 class RealWebBench(RealHeatBench):

@@ -20,6 +20,7 @@ from kiln.cluster_drivers.discovery.manifest import Manifest, from_class
 from kiln.cluster_drivers.discovery.sources import DirectorySource, PackageSource
 from kiln.cluster_drivers.example_v1.driver import Driver as ExampleDriver
 from kiln.cluster_drivers.heat_generated_v1.driver import Driver as GeneratedDriver
+from kiln.cluster_drivers.heat_group_v1.driver import Driver as GroupDriver
 from kiln.cluster_drivers.monitor import Gauge
 from kiln.cluster_drivers.readiness import WhenActive
 from kiln.cluster_drivers.swarm_debian_v1.driver import Driver as SwarmDriver
@@ -34,7 +35,7 @@ from tests.unit.test_layering import CLUSTER_DRIVERS, PACKAGE, driver_of, module
 NodesDriver = load_directory(PACKAGE / 'cluster_drivers' / 'nodes_v1')
 #: Drivers whose nodes are ready when their machines run; no other system is polled.
 ALONE = (NodesDriver, ExampleDriver)
-IN_TREE = (*ALONE, GeneratedDriver, SwarmDriver)
+IN_TREE = (*ALONE, GeneratedDriver, GroupDriver, SwarmDriver)
 
 
 class EachDriver(unittest.TestCase):

@@ -10,6 +10,7 @@ import collections
 import contextlib
 import copy
 import http.server
+import itertools
 import json
 import threading
 import urllib.parse
@@ -43,6 +44,8 @@ class FakeHeat:
         self.requests = []
         #: What is to go wrong: Heat is away, cannot show stacks, drops the next update.
         self.away = self.blind = self.drops = False
+        #: True if a removed index is never kept.
+        self.forgets = False
         self.refuses = None
         #: The token that is valid, once one was issued.
         self.token = None
@@ -97,7 +100,10 @@ class FakeHeat:
             return
         stack['status'], stack['reason'] = 'COMPLETE', f'Stack {stack["action"]} completed'
         former, stack['live'] = stack['live'], {}
-        for name, found in expected(stack).items():
+        wanted = expected(stack)
+        if not self.forgets:
+            settle_groups(stack)
+        for name, found in wanted.items():
             last = former.get(name)
             same = last and last['properties'] == found['properties']
             stack['live'][name] = last if same else {**found, 'id': str(uuid.uuid4())}
@@ -144,7 +150,14 @@ class FakeHeat:
             raise Refusal(500, 'Exception', 'the engine did not answer')
         found = row(stack)
         nodes = {name: f'192.0.2.{n}' for n, name in enumerate(sorted(stack['live']), 1)}
-        known = {'nodes': nodes, 'worker_addresses': ['192.0.2.1'] * len(nodes)}
+        known = {
+            'nodes': nodes, 'worker_addresses': ['192.0.2.1'] * len(nodes),
+            'addresses': {name.rpartition('.')[2]: ip for name, ip in nodes.items()},
+            'names': {
+                name.rpartition('.')[2]: '-'.join(one['properties']['name']['list_join'][1][1:])
+                for name, one in stack['live'].items() if 'nodes.' in name
+            },
+        }  # fmt: skip
         found['outputs'] = [
             {'output_key': key, 'output_value': known.get(key)}
             for key in stack['template'].get('outputs', {})
@@ -157,7 +170,7 @@ class FakeHeat:
             raise Refusal(409, 'StackExists', message)
         stack = {
             'id': str(uuid.uuid4()), 'name': body['stack_name'], 'live': {}, 'updated': None,
-            'broken': None,
+            'broken': None, 'members': {}, 'removed': {},
         }  # fmt: skip
         self.stacks[stack['id']] = stack
         self._begin(stack, 'CREATE', body)
@@ -212,24 +225,78 @@ def expected(stack):
     """Return the servers and ports that a stack is to have, those of groups among them."""
     found = {}
     for name, one in stack['template']['resources'].items():
+        properties = _resolved(one.get('properties', {}), stack['template'], stack['parameters'])
         if one['type'] == GROUP:
-            inner = _resolved(one['properties'], stack)
-            for number in range(int(inner['count'])):
-                whole = {'properties': inner['resource_def'].get('properties', {}), 'group': name}
-                found[f'{name}.{number}'] = {'type': SERVER, **whole}
+            for number in members(stack, name, properties):
+                inner = _indexed(properties['resource_def'], str(number))
+                found[f'{name}.{number}'] = _member(stack, name, inner)
         else:
-            properties = _resolved(one.get('properties', {}), stack)
             found[name] = {'type': one['type'], 'properties': properties, 'group': name}
     return found
 
 
-def _resolved(value, stack):
+def members(stack, name, properties):
+    """Return the indices of a group: the lowest ones that are not removed."""
+    removed = [
+        index
+        for policy in properties.get('removal_policies', ())
+        for index in policy['resource_list']
+    ]
+    there = stack['members'].get(name)
+    # As Heat does: what no member was is not removed, unless the group is new.
+    if there is not None:
+        known = there | stack['removed'].get(name, set())
+        removed = [index for index in removed if index in known]
+    candidates = (index for index in itertools.count() if index not in removed)
+    return list(itertools.islice(candidates, int(properties['count'])))
+
+
+def settle_groups(stack):
+    """Note the members that the groups of a stack have, and those that are removed."""
+    for name, one in stack['template']['resources'].items():
+        if one['type'] == GROUP:
+            properties = _resolved(one['properties'], stack['template'], stack['parameters'])
+            there = set(members(stack, name, properties))
+            last = max(there, default=0)
+            stack['removed'][name] = {index for index in range(last) if index not in there}
+            stack['members'][name] = there
+
+
+def _member(stack, group, inner):
+    """Return the server of a member, which a nested template can describe."""
+    properties = inner.get('properties', {})
+    if inner['type'] in stack['files']:
+        nested = json.loads(stack['files'][inner['type']])
+        (server,) = [one for one in nested['resources'].values() if one['type'] == SERVER]
+        properties = _resolved(server['properties'], nested, properties)
+    return {'type': SERVER, 'properties': properties, 'group': group}
+
+
+def _indexed(value, index):
+    if isinstance(value, dict):
+        return {key: _indexed(one, index) for key, one in value.items()}
+    return value.replace('%index%', index) if isinstance(value, str) else value
+
+
+def _resolved(value, template, parameters):
     if isinstance(value, dict):
         if set(value) == {'get_param'}:
-            declared = stack['template']['parameters'][value['get_param']]
-            return stack['parameters'].get(value['get_param'], declared.get('default'))
-        return {key: _resolved(one, stack) for key, one in value.items()}
-    return [_resolved(one, stack) for one in value] if isinstance(value, list) else value
+            return _param(
+                _resolved(value['get_param'], template, parameters), template, parameters
+            )
+        return {key: _resolved(one, template, parameters) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_resolved(one, template, parameters) for one in value]
+    return value
+
+
+def _param(path, template, parameters):
+    name, *keys = [path] if isinstance(path, str) else path
+    found = parameters.get(name, template['parameters'][name].get('default'))
+    for key in keys:
+        # A key that a map does not have is an empty text.
+        found = found.get(key, '')
+    return found
 
 
 def failed_resources(stack):

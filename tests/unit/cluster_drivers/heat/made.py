@@ -49,7 +49,12 @@ def client_settings(url, **more):
 
 def generated(heat, clock=None):
     """Return the generated driver on a played Heat."""
-    driver = Driver.open()
+    return on_heat(Driver, heat, clock)
+
+
+def on_heat(driver_class, heat, clock=None):
+    """Return a driver on a played Heat."""
+    driver = driver_class.open()
     driver.connections = Connections(lambda document: client_settings(heat.url))
     driver.poller = HeatPoller(clock or VirtualClock())
     return driver

@@ -4,9 +4,10 @@ import dataclasses
 import json
 import unittest
 
-from kiln.cluster_drivers.heat_generated_v1.driver import MOST_RESOURCES, Driver
+from kiln.cluster_drivers.heat.ledger import LedgerNode
+from kiln.cluster_drivers.heat.ledger_driver import MOST_RESOURCES
+from kiln.cluster_drivers.heat_generated_v1.driver import Driver
 from kiln.cluster_drivers.heat_generated_v1.generator import template_of
-from kiln.cluster_drivers.heat_generated_v1.ledger import LedgerNode
 from kiln.clusters.spec import MachineSpec, Place
 from kiln.testing.clusters import samples
 from tests.unit.cluster_drivers.heat.made import FILE, cluster_of, context

@@ -32,7 +32,7 @@ class LedgerNode:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Ledger:
-    """The nodes of a cluster, and the last number of each group."""
+    """The nodes of a cluster, and the last number of each series."""
 
     nodes: tuple[LedgerNode, ...] = ()
     last: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -71,11 +71,19 @@ class Ledger:
         """Return the nodes of a group, the oldest first."""
         return tuple(node for node in self.nodes if node.group == group)
 
-    def changed(self, spec: ClusterSpec, generation: int, remove: Sequence[str]) -> Ledger:
+    def changed(
+        self,
+        spec: ClusterSpec,
+        generation: int,
+        remove: Sequence[str],
+        *,
+        one_series: bool = False,
+    ) -> Ledger:
         """Return the ledger for what a cluster is to be, without the nodes that are named.
 
         The same again if it is called with its result: a change can be repeated.
 
+        :param one_series: All groups share one series of numbers; else each has its own.
         :raises ClusterDriverError: there is no node of a name.
         """
         known = {node.name for node in self.nodes}
@@ -87,9 +95,10 @@ class Ledger:
         for group in spec.groups:
             kept = _kept(self.of(group.name), group.shape, remove)
             nodes += kept
+            series = '' if one_series else group.name
             for place in _missing(kept, group.shape):
-                last[group.name] = last.get(group.name, 0) + 1
-                nodes.append(LedgerNode(group.name, last[group.name], place))
+                last[series] = last.get(series, 0) + 1
+                nodes.append(LedgerNode(group.name, last[series], place))
         return Ledger(
             nodes=tuple(nodes),
             last=last,

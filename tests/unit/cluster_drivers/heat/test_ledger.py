@@ -6,7 +6,7 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiln.cluster_drivers.heat_generated_v1.ledger import Ledger, places
+from kiln.cluster_drivers.heat.ledger import Ledger, places
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.spec import Place
 from tests.unit.cluster_drivers.heat.made import spec_of
