@@ -14,8 +14,9 @@ from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.cluster_drivers.heat.names import site_tag
 from kiln.cluster_drivers.heat.rows import StackRow
 
-#: Seconds for which a list serves all clusters: less than the engine has between two polls.
-TICK_S = 4.0
+#: Seconds for which a list serves all clusters: as long as the engine has between two polls,
+#: so that no end is seen later than two of them.
+TICK_S = 5.0
 #: Stacks whose details are kept.
 _MOST = 4096
 

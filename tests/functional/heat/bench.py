@@ -20,6 +20,8 @@ from tools.devcloud.place import default_home
 
 #: Real seconds that Heat is given for what takes no longer than 5 s of the kit's clock.
 REAL_S = 6.0
+#: Seconds after which stacks that do not go are left to the cloud.
+LEAVE_S = 120.0
 SERVER = 'OS::Nova::Server'
 GENERATED_FILE = """\
 cluster: kit
@@ -63,8 +65,18 @@ def project():
     for role in ('member', 'heat_stack_owner'):
         (known,) = _identity('/roles', params={'name': role}).json()['roles']
         _identity(f'/projects/{found["id"]}/users/{user["id"]}/roles/{known["id"]}', 'PUT')
-    atexit.register(_identity, f'/projects/{found["id"]}', 'DELETE')
+    atexit.register(_leave, found['id'])
     return made
+
+
+def _leave(id_):
+    """Delete the stacks of the project that failed tests have left, and the project."""
+    end = time.monotonic() + LEAVE_S
+    while (found := ask('/stacks')['stacks']) and time.monotonic() < end:
+        for one in found:
+            remove(one)
+        time.sleep(2)
+    _identity(f'/projects/{id_}', 'DELETE')
 
 
 def _identity(path, method='GET', **more):

@@ -23,8 +23,8 @@ from tests.functional.heat.bench import (
     RealHeatBench,
     RealWebBench,
     credentials,
-    remove,
     nodes_of,
+    remove,
     stacks,
 )
 from tests.unit.test_layering import ROOT
