@@ -27,7 +27,7 @@ def params_of(nodes: Sequence[tuple[LedgerNode, MachineSpec]], last: int) -> Map
     members = {str(index): known.get(index, spare) for index in range(last + 1)}
     return {
         'count': len(known),
-        # Index 0 is no number of a node.
+        # Numbers begin at 1, indices at 0.
         'removed': [index for index in range(last + 1) if index not in known],
         'groups': {index: node.group for index, (node, _) in members.items()},
         'flavors': {
