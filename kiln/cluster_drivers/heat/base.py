@@ -8,21 +8,21 @@ list shows whether Heat has accepted the last request.
 from __future__ import annotations
 
 import abc
-import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from kiln.cluster_drivers.base import ClusterDriver
-from kiln.cluster_drivers.heat.definition import NODE_TYPES, hidden
-from kiln.cluster_drivers.heat.errors import HeatUnavailable, StackExists, StackNotFound
-from kiln.cluster_drivers.heat.mappings import Definition
-from kiln.cluster_drivers.heat.names import belongs, mark_of, stack_name, tags, wanted_mark
+from kiln.cluster_drivers.heat.cluster_stack import ClusterStack, StackDefinition, masked
+from kiln.cluster_drivers.heat.definition import NODE_TYPES
+from kiln.cluster_drivers.heat.errors import HeatUnavailable
+from kiln.cluster_drivers.heat.names import mark_of
 from kiln.cluster_drivers.heat.poller import HeatPoller
-from kiln.cluster_drivers.heat.rows import StackRow, reason_of
-from kiln.cluster_drivers.heat.state import CHANGE_TRIES, Meaning, StackState, meaning
+from kiln.cluster_drivers.heat.reports import report_of
+from kiln.cluster_drivers.heat.rows import StackRow
+from kiln.cluster_drivers.heat.state import StackState
 from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import Context, PlannedChange, Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError, Problem
@@ -33,26 +33,6 @@ from kiln.plugins.extras import importing
 if TYPE_CHECKING:
     from kiln.cluster_drivers.heat.client import HeatClient
     from kiln.cluster_drivers.heat.connections import Connections
-
-
-class StackDefinition(Protocol):
-    """What makes the stacks of a driver: a template with mappings, or a generator."""
-
-    def load(self, *, overrides: Path | None = None) -> None:
-        """Read and check what the stacks are made of."""
-
-    def extract_definition(self, context: Context, cluster: Cluster) -> Definition:
-        """Return all that makes the stack of a cluster."""
-
-    def get_outputs(self, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the outputs of a cluster from those of its stack."""
-
-    def missed(self, cluster: Cluster, outputs: Mapping[str, Any]) -> str:
-        """Return what a stack that Heat calls complete is not, by its outputs; empty if it is."""
-        return ''
-
-    def value_problems(self, context: Context, cluster: Cluster) -> Iterable[Problem]:
-        """Return the problems in what a cluster gives to the template."""
 
 
 class HeatDriver(ClusterDriver):
@@ -145,12 +125,11 @@ class HeatDriver(ClusterDriver):
 
     def delete_cluster(self, context: Context, cluster: Cluster) -> StatusReport:
         """Delete the stack, whatever it does now; success if it is gone."""
-        client = self._client(context)
-        row = self._found(client, context, cluster)
-        former = StackState.read(cluster.driver_state)
+        stack = self._stack(context, cluster)
+        row, former = stack.found(), stack.state
         state = StackState(id=row.id if row else former.id, leaving=True, nodes=former.nodes)
         if row is not None:
-            self._delete(client, context, row)
+            stack.delete(row)
         return StatusReport(progress=Progress.IN_PROGRESS, driver_state=state.write())
 
     def _applied(
@@ -161,193 +140,33 @@ class HeatDriver(ClusterDriver):
         remove: Sequence[str] = (),
         timeout_s: float | None = None,
     ) -> StatusReport:
-        state = self.planned(context, cluster, remove)
-        cluster = dataclasses.replace(cluster, driver_state=state.write())
-        client, definition = self._client(context), self._made(context, cluster)
-        mark = wanted_mark(cluster, definition.template, definition.files, definition.shown)
+        """Bring the stack to what the cluster is to be; create it if there is none."""
+        stack = self._planned_stack(context, cluster, remove)
+        definition = stack.definition()
+        mark = stack.mark(definition)
         limit_s = cluster.spec.create_timeout_s if timeout_s is None else timeout_s
-        row = self._found(client, context, cluster) if timeout_s is None else None
-        with _masked(definition):
+        row = stack.found() if timeout_s is None else None
+        with masked(definition):
             if row is None:
-                row = self._created(client, context, cluster, definition, mark, limit_s)
-            if row.action == 'DELETE':
-                raise _being_deleted(row)
-            # A repeated call about the same change; Heat would begin it again.
-            if mark_of(row.tags) != mark or row.status == 'FAILED':
-                self._update(client, context, cluster, row, definition, mark)
-        fresh = StackState(id=row.id, mark=mark, nodes=state.nodes)
+                row = stack.create(definition, mark, limit_s)
+        if row.action == 'DELETE':
+            raise _being_deleted(row)
+        # A repeated call about the same change; Heat would begin it again.
+        if mark_of(row.tags) != mark or row.status == 'FAILED':
+            stack.update(row, definition, mark)
+        fresh = StackState(id=row.id, mark=mark, nodes=stack.state.nodes)
         return StatusReport(
             progress=Progress.IN_PROGRESS, driver_handle=row.name, driver_state=fresh.write()
         )
-
-    def _created(
-        self,
-        client: HeatClient,
-        context: Context,
-        cluster: Cluster,
-        definition: Definition,
-        mark: str,
-        limit_s: float,
-    ) -> StackRow:
-        """Create the stack; return it, or the one that has its name if it is the cluster's."""
-        name, own_tags = stack_name(context.site, cluster.id), tags(context.site, cluster, mark)
-        try:
-            with self.poller.changing(client, context.site, name):
-                return client.create(name, definition, own_tags, limit_s)
-        except StackExists as exc:
-            row = client.named(name)
-            if row is None:
-                # It has gone meanwhile, or another process is creating it.
-                raise HeatUnavailable(exc.reason, 'Nothing to do: kiln tries again.') from exc
-            if not self._is_own(row, context, cluster):
-                raise ClusterDriverError(
-                    f'Cannot create stack {name}: stack {row.id} of somebody else has the name.',
-                    'Delete or rename it, or give this site another name.',
-                ) from None
-            return row
-
-    def _update(
-        self,
-        client: HeatClient,
-        context: Context,
-        cluster: Cluster,
-        row: StackRow,
-        definition: Definition,
-        mark: str,
-    ) -> None:
-        with self.poller.changing(client, context.site, row.name):
-            client.update(row.name, row.id, definition, tags(context.site, cluster, mark))
-
-    def _delete(self, client: HeatClient, context: Context, row: StackRow) -> None:
-        changing = self.poller.changing(client, context.site, row.name)
-        with contextlib.suppress(StackNotFound), changing:
-            client.delete(row.name, row.id)
 
     # ---- reports ---------------------------------------------------------------------
 
     def update_cluster_status(self, context: Context, cluster: Cluster) -> StatusReport:
         """Report how far Heat is, from the list of all stacks of the site."""
-        state, name = StackState.read(cluster.driver_state), stack_name(context.site, cluster.id)
-        client = self._client(context)
         try:
-            row = self.poller.row(client, context.site, name)
-            if row is None:
-                # The list proves nothing: its tags can have been changed.
-                row = self._found(client, context, cluster)
-            return self._reported(client, context, cluster, state, row)
+            return report_of(self._stack(context, cluster))
         except HeatUnavailable as exc:
             return StatusReport(progress=Progress.UNKNOWN, reason=exc.reason)
-
-    def _reported(
-        self,
-        client: HeatClient,
-        context: Context,
-        cluster: Cluster,
-        state: StackState,
-        row: StackRow | None,
-    ) -> StatusReport:
-        found = meaning(row, state)
-        if row is None or found is Meaning.ABSENT:
-            return _absent(state, stack_name(context.site, cluster.id))
-        match found:
-            case Meaning.WORKING:
-                return _working(f'Heat works on stack {row.name}: {row.state}.', state)
-            case Meaning.REST:
-                why = self._why(client, context, cluster, row)
-                return _working(f'{why} kiln tries again.', state.rested())
-            case Meaning.REPEAT:
-                return self._repeated(client, context, cluster, state, row)
-            case Meaning.DONE:
-                return self._done(client, context, cluster, state, row)
-            case Meaning.ALIEN:
-                why = (
-                    f'Stack {row.name} is {row.state}, and is not as kiln left it: somebody else '
-                    f'has changed it. Update the cluster to take it back.'
-                )
-        if found is Meaning.FAILED:
-            why = self._why(client, context, cluster, row)
-        return StatusReport(progress=Progress.FAILED, reason=why)
-
-    def _done(
-        self,
-        client: HeatClient,
-        context: Context,
-        cluster: Cluster,
-        state: StackState,
-        row: StackRow,
-    ) -> StatusReport:
-        outputs, reason, missed = None, '', ''
-        try:
-            found = self.poller.detail(row, client.outputs)
-            outputs = self.template_definition.get_outputs(found)
-            missed = self.template_definition.missed(cluster, found)
-        # Heat has been seen to list a stack for hours that it could not show.
-        except ClusterDriverError as exc:
-            reason = f'The outputs are unknown. {exc.reason}'
-        if missed:
-            return self._missed(client, context, cluster, state, row, missed)
-        return StatusReport(
-            progress=Progress.COMPLETE,
-            reason=reason,
-            driver_state=dataclasses.replace(state, settled=True, tries=0, rest=0).write(),
-            outputs=outputs,
-        )
-
-    def _missed(
-        self,
-        client: HeatClient,
-        context: Context,
-        cluster: Cluster,
-        state: StackState,
-        row: StackRow,
-        missed: str,
-    ) -> StatusReport:
-        """Send the last request again if what it made is not what was wanted."""
-        why = f'Stack {row.name} is {row.state}, and is not as it was wanted. {missed}'
-        if state.settled or state.tries >= CHANGE_TRIES:
-            return StatusReport(progress=Progress.FAILED, reason=f'{why} Update the cluster.')
-        self._resend(client, context, cluster, state, row)
-        return _working(f'{why} kiln has tried again.', state.repeated())
-
-    def _repeated(
-        self,
-        client: HeatClient,
-        context: Context,
-        cluster: Cluster,
-        state: StackState,
-        row: StackRow,
-    ) -> StatusReport:
-        """Send the last request again; the report has what Heat says until then."""
-        why = self._why(client, context, cluster, row)
-        if state.leaving:
-            self._delete(client, context, row)
-        else:
-            self._resend(client, context, cluster, state, row)
-        return _working(f'{why} kiln has tried again.', state.repeated())
-
-    def _resend(
-        self,
-        client: HeatClient,
-        context: Context,
-        cluster: Cluster,
-        state: StackState,
-        row: StackRow,
-    ) -> None:
-        definition = self._made(context, cluster)
-        with _masked(definition):
-            self._update(client, context, cluster, row, definition, state.mark)
-
-    def _why(self, client: HeatClient, context: Context, cluster: Cluster, row: StackRow) -> str:
-        """Return why a stack is as it is, down to the resources that failed."""
-        failed = []
-        if row.status == 'FAILED':
-            # Without them, the reason of the stack itself is left.
-            with contextlib.suppress(ClusterDriverError):
-                failed = list(self.poller.detail(row, client.failures))
-        secrets: tuple[str, ...] = ()
-        with contextlib.suppress(ClusterDriverError):
-            secrets = self._made(context, cluster).secrets
-        return hidden(reason_of(row, failed), secrets)
 
     # ---- checks ----------------------------------------------------------------------
 
@@ -363,17 +182,11 @@ class HeatDriver(ClusterDriver):
         """Return what Heat foresees: first the nodes that a change would replace."""
         if plan.kind not in _PREVIEWED:
             return ()
-        state = self.planned(context, cluster, plan.named)
-        cluster = dataclasses.replace(cluster, driver_state=state.write())
-        client, definition = self._client(context), self._made(context, cluster)
-        row = self._found(client, context, cluster)
+        stack = self._planned_stack(context, cluster, plan.named)
+        row = stack.found()
         if row is None:
-            return (f'Heat: a new stack, {stack_name(context.site, cluster.id)}',)
-        mark = wanted_mark(cluster, definition.template, definition.files, definition.shown)
-        own_tags = tags(context.site, cluster, mark)
-        with _masked(definition):
-            found = client.preview(row.name, row.id, definition, own_tags)
-        return tuple(found.lines(self.node_types))
+            return (f'Heat: a new stack, {stack.name}',)
+        return tuple(stack.preview(row).lines(self.node_types))
 
     # ---- Heat ------------------------------------------------------------------------
 
@@ -386,20 +199,20 @@ class HeatDriver(ClusterDriver):
         connections = self.connections or _shared_connections()
         return connections.client(context.secrets.get(context.credentials))
 
-    def _found(self, client: HeatClient, context: Context, cluster: Cluster) -> StackRow | None:
-        """Return the stack of a cluster now, by its name alone; None without one."""
-        row = client.named(stack_name(context.site, cluster.id))
-        if row is None or row.gone or not self._is_own(row, context, cluster):
-            return None
-        return row
+    def _stack(self, context: Context, cluster: Cluster) -> ClusterStack:
+        return ClusterStack(
+            client=self._client(context),
+            poller=self.poller,
+            template=self.template_definition,
+            context=context,
+            cluster=cluster,
+        )
 
-    def _is_own(self, row: StackRow, context: Context, cluster: Cluster) -> bool:
-        # Tags are lost by a change of somebody else that does not name them; the id is not.
-        id_ = StackState.read(cluster.driver_state).id
-        return belongs(row.tags, context.site, cluster) or id_ == row.id
-
-    def _made(self, context: Context, cluster: Cluster) -> Definition:
-        return self.template_definition.extract_definition(context, cluster)
+    def _planned_stack(
+        self, context: Context, cluster: Cluster, remove: Sequence[str]
+    ) -> ClusterStack:
+        state = self.planned(context, cluster, remove)
+        return self._stack(context, dataclasses.replace(cluster, driver_state=state.write()))
 
 
 #: Kinds of changes that bring a stack to another definition.
@@ -416,17 +229,6 @@ def _shared_connections() -> Connections:
     return Connections()
 
 
-@contextlib.contextmanager
-def _masked(definition: Definition) -> Iterator[None]:
-    """Keep secrets out of errors: Heat quotes the values that it refuses."""
-    try:
-        yield
-    except ClusterDriverError as exc:
-        exc.args = (hidden(str(exc), definition.secrets),)
-        exc.reason = hidden(exc.reason, definition.secrets)
-        raise
-
-
 def _being_deleted(row: StackRow) -> ClusterDriverError:
     if row.status == 'FAILED':
         return ClusterDriverError(
@@ -437,13 +239,3 @@ def _being_deleted(row: StackRow) -> ClusterDriverError:
         f'Cannot create stack {row.name}: the former one of the name is being deleted.',
         'Nothing to do: kiln tries again.',
     )
-
-
-def _absent(state: StackState, name: str) -> StatusReport:
-    if state.leaving:
-        return StatusReport(progress=Progress.COMPLETE)
-    return StatusReport(progress=Progress.FAILED, reason=f'Heat has no stack {name}.')
-
-
-def _working(reason: str, state: StackState) -> StatusReport:
-    return StatusReport(progress=Progress.IN_PROGRESS, reason=reason, driver_state=state.write())

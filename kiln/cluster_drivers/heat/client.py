@@ -95,6 +95,14 @@ class HeatClient:
         )  # fmt: skip
         return failures(_rows(found, 'resources'))
 
+    def newest_event(self, name: str, id_: str) -> str:
+        """Return the id of the newest event of a stack and its nested ones; empty without one."""
+        found = self._ask(
+            f'read the events of stack {name}', 'GET', f'{_path(name, id_)}/events',
+            params={'nested_depth': _DEPTH, 'limit': 1, 'sort_dir': 'desc'},
+        )  # fmt: skip
+        return next((str(one.get('id', '')) for one in _rows(found, 'events')), '')
+
     # ---- changes; Heat accepts them, and works later ----------------------------------
 
     def create(

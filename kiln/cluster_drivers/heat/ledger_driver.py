@@ -7,7 +7,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from kiln.cluster_drivers.heat.base import HeatDriver, StackDefinition
+from kiln.cluster_drivers.heat.base import HeatDriver
+from kiln.cluster_drivers.heat.cluster_stack import StackDefinition
 from kiln.cluster_drivers.heat.ledger import Ledger, LedgerNode, misplaced
 from kiln.cluster_drivers.heat.state import StackState
 from kiln.cluster_drivers.parameters import Parameter

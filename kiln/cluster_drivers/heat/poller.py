@@ -17,6 +17,9 @@ from kiln.cluster_drivers.heat.rows import StackRow
 #: Seconds for which a list serves all clusters: as long as the engine has between two polls,
 #: so that no end is seen later than two of them.
 TICK_S = 5.0
+#: Seconds without an event after which a stack in progress is taken for left alone. Most
+#: resources take less, and a request for nothing does no harm.
+QUIET_S = 120.0
 #: Stacks whose details are kept.
 _MOST = 4096
 
@@ -36,14 +39,21 @@ class HeatPoller:
     it. A list that fails is an error for each of them, and the next tick tries again.
     """
 
-    def __init__(self, clock: Clock = SYSTEM_CLOCK, tick_s: float = TICK_S) -> None:
+    def __init__(
+        self,
+        clock: Clock = SYSTEM_CLOCK,
+        tick_s: float = TICK_S,
+        quiet_s: float = QUIET_S,
+    ) -> None:
         self._clock = clock
         self._tick_s = tick_s
+        self._quiet_s = quiet_s
         self._lock = threading.Lock()
         # A client goes with its connections, and its lists with it.
         self._lists: weakref.WeakKeyDictionary[Lists, dict[str, _List]]
         self._lists = weakref.WeakKeyDictionary()
         self._details: OrderedDict[tuple[object, ...], object] = OrderedDict()
+        self._signs: OrderedDict[str, _Sign] = OrderedDict()
 
     def row(self, client: Lists, site: str, name: str) -> StackRow | None:
         """Return the row of a stack; None if the list does not have it, which proves nothing.
@@ -82,6 +92,31 @@ class HeatPoller:
                 self._details.popitem(last=False)
         return found
 
+    def is_quiet(self, row: StackRow, newest_event: Callable[[str, str], str]) -> bool:
+        """Return True if a stack in progress has had no event for long; then begin anew.
+
+        The newest event is requested when a row has not changed for that long, and as rarely
+        from then on.
+        """
+        now = self._clock.monotonic()
+        with self._lock:
+            last = self._signs.get(row.id)
+            if last is None or last.row != row:
+                self._note(_Sign(row, '', now))
+                return False
+        if now - last.seen_at < self._quiet_s:
+            return False
+        event = newest_event(row.name, row.id)
+        with self._lock:
+            self._note(_Sign(row, event, now))
+        return event == last.event
+
+    def _note(self, sign: _Sign) -> None:
+        self._signs[sign.row.id] = sign
+        self._signs.move_to_end(sign.row.id)
+        while len(self._signs) > _MOST:
+            self._signs.popitem(last=False)
+
     def _list(self, client: Lists, site: str) -> _List:
         with self._lock:
             return self._lists.setdefault(client, {}).setdefault(site, _List())
@@ -101,3 +136,12 @@ class _List:
     rows: Mapping[str, StackRow] = dataclasses.field(default_factory=dict)
     #: Stacks that a request was sent about since the last list.
     changed: set[str] = dataclasses.field(default_factory=set)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Sign:
+    """The last sign of work on a stack: its row, its newest event, and when they were seen."""
+
+    row: StackRow
+    event: str
+    seen_at: float

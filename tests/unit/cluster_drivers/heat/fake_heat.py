@@ -42,8 +42,11 @@ class FakeHeat:
         self.gone = {}
         #: The requests so far, as (method, path).
         self.requests = []
-        #: What is to go wrong: Heat is away, cannot show stacks, drops the next update.
-        self.away = self.blind = self.drops = False
+        #: What is to go wrong: Heat is away, cannot show stacks or events, drops the
+        #: next update.
+        self.away = self.blind = self.mute = self.drops = False
+        #: True once the engine of Heat was killed; the next request has another one go on.
+        self.dead = False
         #: True if a removed index is never kept.
         self.forgets = False
         self.refuses = None
@@ -81,7 +84,8 @@ class FakeHeat:
         """Let time pass for all stacks."""
         with self._lock:
             for stack in list(self.stacks.values()):
-                if stack['status'] == 'IN_PROGRESS':
+                if stack['status'] == 'IN_PROGRESS' and not self.dead:
+                    stack['events'] += 1
                     stack['left_s'] -= seconds
                     if stack['left_s'] <= 0:
                         self._end(stack)
@@ -122,6 +126,11 @@ class FakeHeat:
             rest = parts[3:]
             if rest == ['resources']:
                 return 200, {'resources': failed_resources(stack)}
+            if rest == ['events']:
+                if self.mute:
+                    raise Refusal(500, 'Exception', 'the engine did not answer')
+                newest = f'{stack["id"]}-{stack["events"]}'
+                return 200, {'events': [{'id': newest, 'resource_name': stack['name']}]}
             if rest == ['preview']:
                 return 200, {'resource_changes': changes(stack, body)}
             return {'GET': self._show, 'PUT': self._update, 'DELETE': self._delete}[method](
@@ -170,7 +179,7 @@ class FakeHeat:
             raise Refusal(409, 'StackExists', message)
         stack = {
             'id': str(uuid.uuid4()), 'name': body['stack_name'], 'live': {}, 'updated': None,
-            'broken': None, 'members': {}, 'removed': {},
+            'broken': None, 'members': {}, 'removed': {}, 'events': 0,
         }  # fmt: skip
         self.stacks[stack['id']] = stack
         self._begin(stack, 'CREATE', body)
@@ -190,6 +199,8 @@ class FakeHeat:
         return 202, None
 
     def _begin(self, stack, action, body):
+        stack['events'] += 1
+        self.dead = False
         stack.update(
             action=action, status='IN_PROGRESS', reason=f'Stack {action} started', left_s=WORK_S,
             failure=self._failure,

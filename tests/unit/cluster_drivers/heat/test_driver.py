@@ -4,8 +4,8 @@ import dataclasses
 import unittest
 
 from kiln.cluster_drivers.heat.names import stack_name
-from kiln.cluster_drivers.heat.poller import TICK_S
-from kiln.cluster_drivers.heat.state import DELETE_TRIES
+from kiln.cluster_drivers.heat.poller import QUIET_S, TICK_S
+from kiln.cluster_drivers.heat.state import CHANGE_TRIES, DELETE_TRIES
 from kiln.cluster_drivers.values import PlannedChange, Progress
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import OperationKind
@@ -182,6 +182,61 @@ class Changes(DriverCase):
         self.change()
         self.call('update_cluster')
         self.assertIs(Progress.COMPLETE, self.work().progress)
+
+
+class Deserted(DriverCase):
+    """An engine of Heat was killed: what it did is in progress for ever."""
+
+    def deserted(self):
+        """Let polls pass until the driver has sent something."""
+        self.heat.dead = True
+        self.heat.requests.clear()
+        polls = 0
+        while {'PUT', 'DELETE'}.isdisjoint(self.methods):
+            polls += 1
+            self.assertLess(polls, 3 * QUIET_S / TICK_S)
+            found = self.work()
+        self.assertIn('nothing happens. kiln has tried again', found.reason)
+        self.assertIs(Progress.IN_PROGRESS, found.progress)
+
+    def test_a_creation_is_requested_again_and_ends(self):
+        self.create()
+        self.deserted()
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+        self.assertEqual(1, len(self.heat.stacks))
+
+    def test_a_deletion_is_requested_again_and_ends(self):
+        self.settle()
+        self.call('delete_cluster')
+        self.deserted()
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+
+    def test_a_stack_that_never_moves_is_left_to_its_time_limit(self):
+        self.create()
+        for _ in range(CHANGE_TRIES):
+            self.deserted()
+        self.heat.dead = True
+        self.heat.requests.clear()
+        for _ in range(int(5 * QUIET_S / TICK_S)):
+            self.work()
+        self.assertNotIn('PUT', self.methods)
+
+    def test_a_deletion_by_somebody_else_is_not_joined(self):
+        self.settle()
+        stack = self.heat.named(NAME)
+        self.heat.answer('DELETE', f'/v1/project/stacks/{NAME}/{stack["id"]}', {}, None)
+        self.heat.dead = True
+        for _ in range(int(3 * QUIET_S / TICK_S)):
+            self.work()
+        self.assertNotIn('DELETE', self.methods)
+
+    def test_events_that_cannot_be_read_are_no_reason_to_do_anything(self):
+        self.create()
+        self.heat.dead = self.heat.mute = True
+        self.heat.requests.clear()
+        for _ in range(int(3 * QUIET_S / TICK_S)):
+            self.assertIs(Progress.IN_PROGRESS, self.work().progress)
+        self.assertNotIn('PUT', self.methods)
 
 
 class Deletions(DriverCase):

@@ -4,7 +4,7 @@ import threading
 import unittest
 
 from kiln.cluster_drivers.heat.errors import HeatUnavailable
-from kiln.cluster_drivers.heat.poller import TICK_S, HeatPoller
+from kiln.cluster_drivers.heat.poller import QUIET_S, TICK_S, HeatPoller
 from kiln.cluster_drivers.heat.rows import StackRow
 from kiln.testing.clock import VirtualClock
 
@@ -91,3 +91,45 @@ class Polls(unittest.TestCase):
         for found in (row('a'), row('a'), row('a', 'COMPLETE'), row('a', 'COMPLETE')):
             self.assertEqual({'name': 'a'}, self.poller.detail(found, client.outputs))
         self.assertEqual(['a', 'a'], client.asked)
+
+
+class Quiet(unittest.TestCase):
+    """Stacks in progress on which nothing happens, as after an engine of Heat was killed."""
+
+    def setUp(self):
+        self.clock = VirtualClock()
+        self.poller = HeatPoller(self.clock)
+        self.event = 'first'
+        self.asked = 0
+
+    def newest(self, name, id_):
+        self.asked += 1
+        return self.event
+
+    def after(self, seconds, found=None):
+        self.clock.advance(seconds)
+        return self.poller.is_quiet(found or row('a'), self.newest)
+
+    def test_a_stack_is_quiet_once_it_had_no_event_for_long(self):
+        self.assertFalse(self.after(0))
+        self.assertFalse(self.after(QUIET_S))
+        self.assertTrue(self.after(QUIET_S))
+
+    def test_an_event_or_another_state_is_a_sign_of_work(self):
+        self.after(0)
+        for number in range(5):
+            self.event = f'event {number}'
+            self.assertFalse(self.after(QUIET_S))
+        self.assertFalse(self.after(QUIET_S - 1))
+        self.assertFalse(self.after(1, row('a', 'COMPLETE')))
+
+    def test_events_are_requested_rarely(self):
+        for _ in range(100):
+            self.after(QUIET_S / 10)
+        self.assertLessEqual(self.asked, 10)
+
+    def test_after_it_was_quiet_it_has_as_long_again(self):
+        for seconds in (0, QUIET_S, QUIET_S):
+            found = self.after(seconds)
+        self.assertTrue(found)
+        self.assertFalse(self.after(QUIET_S - 1))
