@@ -106,8 +106,14 @@ class HeatBench(EngineBench):
         ]
 
     def outputs(self, cluster):
-        live = sorted(self._stack(cluster)['live'])
-        return {'nodes': {name: f'192.0.2.{n}' for n, name in enumerate(live, 1)}}
+        return {'nodes': dict(self._addresses(cluster))}
+
+    def _addresses(self, cluster):
+        """Yield the name and the address of each server."""
+        live = self._stack(cluster)['live']
+        servers = sorted(name for name, one in live.items() if one['type'] == SERVER)
+        for number, name in enumerate(servers, 1):
+            yield name, f'192.0.2.{number}'
 
     def _stack(self, cluster):
         return self.heat.named(stack_name('kit', cluster.id))
@@ -131,10 +137,9 @@ class GroupBench(HeatBench):
         )  # fmt: skip
 
     def outputs(self, cluster):
-        live = sorted(self._stack(cluster)['live'])
-        addresses = {name: f'192.0.2.{n}' for n, name in enumerate(live, 1)}
-        found = self._stack(cluster)['live'].items()
-        return {'nodes': {self.node_of(name, one).name: addresses[name] for name, one in found}}
+        live = self._stack(cluster)['live']
+        found = self._addresses(cluster)
+        return {'nodes': {self.node_of(name, live[name]).name: ip for name, ip in found}}
 
 
 WEB_FILE = """\

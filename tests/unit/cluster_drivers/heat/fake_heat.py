@@ -158,7 +158,8 @@ class FakeHeat:
         if self.blind:
             raise Refusal(500, 'Exception', 'the engine did not answer')
         found = row(stack)
-        nodes = {name: f'192.0.2.{n}' for n, name in enumerate(sorted(stack['live']), 1)}
+        servers = sorted(name for name, one in stack['live'].items() if one['type'] == SERVER)
+        nodes = {name: f'192.0.2.{n}' for n, name in enumerate(servers, 1)}
         known = {
             'nodes': nodes, 'worker_addresses': ['192.0.2.1'] * len(nodes),
             'addresses': {name.rpartition('.')[2]: ip for name, ip in nodes.items()},
