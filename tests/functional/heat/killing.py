@@ -148,7 +148,9 @@ class Killing(unittest.TestCase):
         self.run_all(*(Declare(spec=self.spec(name)) for name in self.names))
         self.right(dict.fromkeys(self.names, 4))
         middle = {name: sorted(self.nodes(name))[2] for name in self.names}
-        self.run_all(*(Resize(cluster=name, remove=(node,)) for name, node in middle.items()))
+        self.run_all(
+            *(Resize(cluster=name, group='work', remove=(node,)) for name, node in middle.items())
+        )
         self.right(dict.fromkeys(self.names, 3))
         for name, node in middle.items():
             self.assertNotIn(node, self.nodes(name))
