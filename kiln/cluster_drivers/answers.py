@@ -151,6 +151,14 @@ def _problems(answer: object) -> Sequence[Problem]:
     return tuple(cast(Sequence[Problem], answer))
 
 
+def _lines(answer: object) -> Sequence[str]:
+    wrong = isinstance(answer, str) or not isinstance(answer, Sequence)
+    if wrong or not all(isinstance(one, str) for one in cast(Sequence[object], answer)):
+        found = 'a list with other values' if not wrong else _shown(answer)
+        raise _WrongAnswer(f'it is {found}, not a list of texts')
+    return tuple(cast(Sequence[str], answer))
+
+
 def _bootstrap(answer: object) -> object:
     _of(Bootstrap)(answer)
     _field(answer, 'user_data', bytes, type(None))
@@ -196,6 +204,7 @@ _CHECKS: Mapping[str, Callable[[object], object]] = MappingProxyType(
     {
         **dict.fromkeys(_REPORTS, _report),
         'validate': _problems,
+        'preview_cluster': _lines,
         'bootstrap': _bootstrap,
         'is_ready': _readiness,
         'drain': _drained,

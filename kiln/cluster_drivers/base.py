@@ -196,6 +196,18 @@ class ClusterDriver(abc.ABC):
         """
         return ()
 
+    def preview_cluster(
+        self, context: Context, cluster: Cluster, plan: PlannedChange
+    ) -> Sequence[str]:
+        """Return what the driver's own engine would do for a change, a line for each kind.
+
+        First of all what would be lost. Shown with a plan, before anything happens; for a
+        driver with an engine of its own. The call has no effect, and is one request at most.
+
+        :raises ClusterDriverError: the engine cannot foresee it now; the plan says so.
+        """
+        return ()
+
     def get_monitor(self, context: Context, cluster: Cluster) -> Monitor | None:
         """Return the monitor of the cluster's utilisation.
 

@@ -197,6 +197,8 @@ class PlannedChange:
 
     kind: OperationKind
     groups: tuple[PlannedGroup, ...] = ()
+    #: The nodes that a user named to be removed, as an engine of the driver's own calls them.
+    named: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -119,3 +119,8 @@ class SiteDrivers:
         if isinstance(driver, CommandDriver):
             driver.runs_in = self._runs
         return driver
+
+
+def previews(driver: ClusterDriver) -> bool:
+    """Return whether a driver's own engine foresees what a change would do."""
+    return type(driver).preview_cluster is not ClusterDriver.preview_cluster

@@ -17,7 +17,7 @@ from kiln.cluster_file.checking import check
 from kiln.cluster_file.merging import combined
 from kiln.cluster_service import requests
 from kiln.cluster_service.choosing import chosen, removals
-from kiln.cluster_service.drivers import SiteDrivers
+from kiln.cluster_service.drivers import SiteDrivers, previews
 from kiln.cluster_service.proposals import Proposal, changes_spec
 from kiln.clusters.exceptions import (
     ClusterBusy,
@@ -308,7 +308,10 @@ class Planning:
         else:
             shared = Shared.ADD if before is None else Shared.KEEP
             plan = ClusterPlan(cluster=cluster.name, shared=shared, groups=())
-            holds = [f'{cluster.pin.name} plans nodes by itself; its changes are not shown']
+            name, holds = cluster.pin.name, []
+            # What its engine foresees comes with the preflight, which can ask it.
+            if not previews(self._drivers.open(cluster.pin)):
+                holds = [f'{name} plans nodes by itself; its changes are not shown']
         if plan.problems:
             raise InvalidCluster(plan.problems)
         if before is not None and before.paused:

@@ -8,10 +8,11 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.calls import call_driver
 from kiln.cluster_drivers.selection.request import Image
 from kiln.cluster_drivers.values import Context
-from kiln.cluster_service.drivers import SiteDrivers
+from kiln.cluster_service.drivers import SiteDrivers, previews
 from kiln.cluster_service.proposals import Proposal
 from kiln.clusters.exceptions import (
     ClusterDriverError,
@@ -61,8 +62,10 @@ class Preflight:
         self._contexts = contexts
         self._timeout_s = timeout_s
 
-    def check(self, proposal: Proposal) -> None:
-        """Return if all agree. Blocks as long as the slowest backend takes to answer.
+    def check(self, proposal: Proposal) -> tuple[str, ...]:
+        """Return what the driver's own engine foresees, if all agree.
+
+        Blocks as long as the slowest backend takes to answer.
 
         :raises InvalidCluster: with every problem, each listed once.
         :raises MissingCapability: the cluster's driver does not support the operation.
@@ -100,6 +103,7 @@ class Preflight:
                 problems.append(Problem(message=refusals[question], path=path))
         if problems:
             raise InvalidCluster(dict.fromkeys(problems))
+        return _foreseen(driver, context, proposal)
 
     def _join_key(self, cluster: Cluster) -> bytes:
         """Return the key of a cluster; a key that is thrown away if it has none so far.
@@ -196,6 +200,19 @@ def _uses(
             yield Ability.VALIDATE_ZONE, where, 'zones'
     if machine.image:
         yield Ability.VALIDATE_IMAGE, machine.image, 'image'
+
+
+def _foreseen(driver: ClusterDriver, context: Context, proposal: Proposal) -> tuple[str, ...]:
+    if not previews(driver):
+        return ()
+    preview = functools.partial(
+        driver.preview_cluster, context=context, cluster=proposal.cluster, plan=proposal.change()
+    )
+    try:
+        return tuple(call_driver(driver.name, 'preview_cluster', preview))
+    # An engine that is away does not keep anyone from a plan.
+    except ClusterDriverError as exc:
+        return (f'{driver.name} cannot foresee what its engine would do: {exc.reason}',)
 
 
 def _credential_problems(context: Context, cluster: Cluster) -> Iterator[Problem]:

@@ -125,4 +125,5 @@ class Proposal:
             )
             for group in self.plan.groups
         )
-        return PlannedChange(kind=self.kind, groups=tuple(groups))
+        named = () if self.plan.groups else tuple(self.args.get('remove', ()))
+        return PlannedChange(kind=self.kind, groups=tuple(groups), named=named)

@@ -86,7 +86,9 @@ class Clusters:
         if proposal.kind is not OperationKind.DELETE:
             operation = self._operation(proposal, None, rollback=False)
             self._store.clusters.check_room(proposal.cluster, operation, self._limits)
-            self._preflight.check(proposal)
+            foreseen = self._preflight.check(proposal)
+            notices = (*proposal.notices, *foreseen)
+            proposal = dataclasses.replace(proposal, notices=notices)
         return proposal
 
     def apply(

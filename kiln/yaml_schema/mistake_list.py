@@ -32,8 +32,11 @@ class Mistakes:
     def raise_any(self, error: type[WithProblems] = InvalidCluster) -> None:
         """Raise all recorded mistakes in one error; return if nothing is recorded."""
         if self._problems:
-            problems = self._problems.values()
-            raise error(sorted(problems, key=lambda one: (one.line, one.column)))
+            raise error(self.problems())
+
+    def problems(self) -> list[Problem]:
+        """Return all recorded mistakes, in the order of their lines."""
+        return sorted(self._problems.values(), key=lambda one: (one.line, one.column))
 
 
 def close_to(word: str, known: Iterable[str]) -> str | None:

@@ -11,6 +11,7 @@ SIZES = {
     'bench_db': [([], ['--commits', '200'])],
     'bench_docker': [([], ['--nodes', '5', '--rounds', '1'])],
     'bench_engine': [([], ['--nodes', '50', '200'])],
+    'bench_heat': [([], ['--clusters', '10'])],
     'bench_noop': [([], ['--sizes', '300,3000'])],
     'bench_planner': [([], ['--nodes', '2000'])],
     'bench_proxy': [([], ['--requests', '200'])],

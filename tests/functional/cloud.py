@@ -90,14 +90,14 @@ def _claim(cloud: Cloud) -> None:
 
 
 @functools.cache
-def shared_cloud() -> Cloud:
+def shared_cloud(*services: str) -> Cloud:
     """Return the cloud for tests that do not need a clean or an exclusive one.
 
     With KILN_CLOUD_SHARED the cloud is up, and several test runs use it at the same time.
     """
     if 'KILN_CLOUD_SHARED' in os.environ:
         return Cloud(default_home())
-    return clean_cloud()
+    return clean_cloud(*services)
 
 
 class CloudTestCase(unittest.TestCase):
@@ -111,4 +111,5 @@ class CloudTestCase(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.cloud = clean_cloud(*cls.services) if cls.alone else shared_cloud()
+        opened = clean_cloud if cls.alone else shared_cloud
+        cls.cloud = opened(*cls.services)

@@ -17,7 +17,7 @@ PACKAGE = ROOT / 'kiln'
 STOREYS = (
     (
         'kiln.foreign', 'kiln.fairness', 'kiln.errors', 'kiln.exceptions', 'kiln.models',
-        'kiln.clock', 'kiln.plugins', 'kiln.programs', 'kiln.telemetry',
+        'kiln.clock', 'kiln.openstack', 'kiln.plugins', 'kiln.programs', 'kiln.telemetry',
     ),
     ('kiln.compute_drivers', 'kiln.wrappers', 'kiln.conf', 'kiln.compute'),
     (
@@ -63,8 +63,10 @@ MAY_IMPORT = {
     'kiln.plugins': {'kiln.exceptions'},
     'kiln.programs': {'kiln.exceptions', 'kiln.foreign.text'},
     'kiln.telemetry': {'kiln.exceptions', 'kiln.models'},
+    'kiln.openstack': {'kiln.clock', 'kiln.exceptions', 'kiln.foreign'},
     # ---- compute
     'kiln.compute_drivers': CONTRACT,
+    'kiln.compute_drivers.nova': CONTRACT | {'kiln.openstack'},
     'kiln.wrappers': CONTRACT,
     'kiln.wrappers.operations': CONTRACT,
     # What a caller holds knows nothing of those who work on it.
@@ -90,6 +92,8 @@ MAY_IMPORT = {
     'kiln.yaml_schema': VALUES,
     'kiln.cluster_file': VALUES | {'kiln.yaml_schema'},
     'kiln.cluster_drivers': VALUES | {'kiln.yaml_schema'},
+    'kiln.cluster_drivers.heat': VALUES
+    | {'kiln.cluster_drivers', 'kiln.openstack', 'kiln.yaml_schema'},
     **{
         f'kiln.cluster_drivers.{driver}': VALUES | {'kiln.cluster_drivers'}
         for driver in CLUSTER_DRIVERS
@@ -161,24 +165,26 @@ HOMES = {
     'cryptography': ('kiln.db.tokens', 'kiln.cluster_drivers.swarm_debian_v1.pki'),
     'rich': ('kiln.cli',),
     'keystoneauth1': (
+        'kiln.openstack',
         'kiln.compute_drivers.nova.api',
-        'kiln.compute_drivers.nova.conf',
+        'kiln.cluster_drivers.heat.client',
         'kiln.adapters.octavia.settings',
     ),
     'amqp': ('kiln.compute_drivers.nova.notifications.broker',),
     'kombu': ('kiln.compute_drivers.nova.notifications',),
     'novaclient': ('kiln.compute_drivers.nova.api',),
-    'openstack': ('kiln.compute_drivers.nova.api',),
+    'openstack': ('kiln.openstack.session',),
     'docker': ('kiln.compute_drivers.docker.api',),
     'requests': (
-        'kiln.compute_drivers.authoring.connection_failures',
+        'kiln.foreign.connection_failures',
         'kiln.foreign.http_adapter',
         'kiln.compute_drivers.docker.api',
         'kiln.compute_drivers.nova.api',
+        'kiln.openstack.session',
         'kiln.engine.work_sources.board_clients',
     ),
     'urllib3': (
-        'kiln.compute_drivers.authoring.connection_failures',
+        'kiln.foreign.connection_failures',
         'kiln.foreign.http_adapter',
         'kiln.compute_drivers.docker.api',
     ),
@@ -191,6 +197,8 @@ HOMES = {
         'kiln.compute_drivers.docker.conf',
         'kiln.compute_drivers.noop.conf',
         'kiln.compute_drivers.nova.conf',
+        'kiln.openstack.identity',
+        'kiln.cluster_drivers.heat.settings',
         'kiln.cli.logs',
         'kiln.adapters.octavia.conf',
         'kiln.adapters.octavia.driver',

@@ -16,6 +16,7 @@ from .place import Place
 from .processes import Process, Stage, Supervisor, until
 from .services import CORE, OPTIONAL, Service
 from .settings import apply, render, write
+from .steps import Steps
 from .wishes import Wishes
 
 READY_S = 180.0
@@ -49,12 +50,12 @@ class Cloud:
         self._wishes = wishes
         self._say = say
         self._database = Database(place)
+        self._steps = Steps(place.data)
         self._golden = Golden(place, self._database, self._services)
         self.supervisor = Supervisor(place)
 
     def up(self) -> None:
         """Start everything that is not running; return once all of it works."""
-        done_before = self._done()
         self._install()
         in_parallel(
             (
@@ -70,7 +71,7 @@ class Cloud:
         late = [service for service in self._services if service.needs_seed]
         self._seed([f'{service.name} {self._place.seeded}' for service in late])
         self._bring(late)
-        if self._done() != done_before:
+        if self._steps.unsaved:
             self.snapshot()
 
     def down(self, names: Sequence[str] = ()) -> None:
@@ -90,6 +91,7 @@ class Cloud:
     def snapshot(self) -> None:
         """Keep the present state as the one to which a reset returns."""
         self._golden.take()
+        self._steps.saved()
         self._say('snapshot taken')
 
     def reset(self) -> None:
@@ -103,9 +105,9 @@ class Cloud:
             folder.mkdir(parents=True, exist_ok=True)
         # Databases of other versions would need migrations; new ones are made in a minute.
         versions = f'versions {packages.versions()}'
-        if (done := self._done()) and versions not in done:
+        if (done := self._steps.done()) and versions not in done:
             raise CloudError('constraints.txt has changed since: first "down --wipe"')
-        self._mark([] if done else [versions])
+        self._steps.mark([] if done else [versions])
         self._wishes.save(place.wishes)
         packages.install_debian(place)
         venvs = {service.venv_name: service.venv for service in self._services}
@@ -143,10 +145,10 @@ class Cloud:
     def _make_schema(self, service: Service) -> None:
         # Not all of these can be repeated, so each is recorded separately.
         steps = {f'schema {service.name} {n}': step for n, step in enumerate(service.schema())}
-        if missing := steps.keys() - self._done():
+        if missing := steps.keys() - self._steps.done():
             for step in sorted(missing):
                 packages.run(self._place, service.name, *steps[step])
-                self._mark([step])
+                self._steps.mark([step])
             self._say(f'schema {service.name}')
 
     def _seed_identity(self) -> None:
@@ -159,7 +161,7 @@ class Cloud:
         self._seed(['identity', *of_services])
 
     def _seed(self, tasks: Sequence[str]) -> None:
-        done = self._done()
+        done = self._steps.done()
         if missing := [task for task in tasks if task not in done]:
             packages.run(
                 self._place,
@@ -169,7 +171,7 @@ class Cloud:
                 *missing,
                 OS_CLIENT_CONFIG_FILE=str(self._place.clouds_yaml),
             )
-            self._mark(missing)
+            self._steps.mark(missing)
             self._say(f'seeded {missing[0]}')
 
     def _start(self, processes: Sequence[Process]) -> None:
@@ -190,11 +192,3 @@ class Cloud:
         if process.url:
             return answers(process.url)
         return self.supervisor.said(process.name, process.ready_text)
-
-    def _done(self) -> set[str]:
-        path = self._place.data / 'done'
-        return set(path.read_text().splitlines()) if path.exists() else set()
-
-    def _mark(self, steps: Iterable[str]) -> None:
-        with (self._place.data / 'done').open('a') as done:
-            done.write(''.join(f'{step}\n' for step in steps))

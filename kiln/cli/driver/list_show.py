@@ -120,10 +120,10 @@ def _of_class(driver_class: Any) -> Iterator[tuple[str, Any]]:
     from kiln.cluster_drivers.base import NodeClusterDriver
     from kiln.cluster_drivers.calls import open_driver
     from kiln.cluster_drivers.command.command_driver import CommandDriver
-    from kiln.cluster_drivers.discovery.directory import DirectoryDriver
+    from kiln.cluster_drivers.discovery.folder_base import WithoutCode
 
     # Python runs as kiln does, with all that it can read.
-    yield 'runs_code', not issubclass(driver_class, DirectoryDriver)
+    yield 'runs_code', not issubclass(driver_class, WithoutCode)
     yield 'can', sorted(cap.value for cap in driver_class.capabilities)
     yield 'verbs', sorted(driver_class.verbs)
     if issubclass(driver_class, NodeClusterDriver):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from kiln.cluster_drivers.command.command_driver import CommandDriver
-from kiln.cluster_drivers.discovery.yaml_fields import HEAD, PARAMETER_FIELDS, Base
+from kiln.cluster_drivers.discovery.folder_base import Folder, FolderBase
+from kiln.cluster_drivers.discovery.yaml_fields import HELP, NAMING, VALUES, Base
 from kiln.cluster_drivers.discovery.yaml_types import Named, settled
 from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.records import ClusterType
@@ -18,8 +18,6 @@ from kiln.clusters.exceptions import InvalidClusterDriver, Problem
 from kiln.programs.accounts import NEEDED_TO_END_ALL, Account, AccountError, account_of
 from kiln.yaml_schema.container_checks import ListOf
 from kiln.yaml_schema.mapping_checks import Field, Record
-from kiln.yaml_schema.mistake_list import Mistakes
-from kiln.yaml_schema.nodes import Node
 from kiln.yaml_schema.value_checks import Choice, Duration, Text
 
 _FILE = 'driver'
@@ -57,7 +55,7 @@ _PROGRAM = Text('the name of a file in the directory', pattern=r'[A-Za-z0-9_][A-
 COMMAND = Record(
     Declared,
     'a driver whose engine is a program',
-    *HEAD,
+    *NAMING,
     Field(
         name='program', kind=_PROGRAM, required=True,
         help='The executable file that builds clusters.',
@@ -70,7 +68,7 @@ COMMAND = Record(
         name='parameters',
         kind=Named(
             Record(
-                Parameter, 'a parameter', *PARAMETER_FIELDS, settle=settled(Parameter), file=_FILE
+                Parameter, 'a parameter', *VALUES, HELP, settle=settled(Parameter), file=_FILE
             ),
             Parameter, 'name', 'a mapping of names to parameters',
         ),
@@ -92,23 +90,6 @@ COMMAND = Record(
 )  # fmt: skip
 
 
-def load_command(
-    directory: Path, root: Node, mistakes: Mistakes, user: str | None = None
-) -> type[CommandDriver]:
-    """Return the driver class of a directory, whose driver.yaml was parsed.
-
-    :param user: the name of the user that the program runs as; None is the user of kiln.
-    :raises InvalidClusterDriver: with a problem for each mistake in driver.yaml; without one,
-        because the program cannot be used, or not as that user.
-    """
-    declared = COMMAND.read(root, mistakes)
-    mistakes.raise_any(InvalidClusterDriver)
-    assert isinstance(declared, Declared)
-    driver_class = _class_of(declared, directory, _account(user) if user else None)
-    driver_class.open()
-    return driver_class
-
-
 def _account(user: str) -> Account | None:
     try:
         return account_of(user, what='programs', needed=NEEDED_TO_END_ALL)
@@ -117,23 +98,28 @@ def _account(user: str) -> Account | None:
         raise InvalidClusterDriver([problem]) from exc
 
 
-def _class_of(declared: Declared, directory: Path, account: Account | None) -> type[CommandDriver]:
+def _class_of(folder: Folder) -> type[CommandDriver]:
+    declared, user = folder.declared, folder.program_user
+    assert isinstance(declared, Declared)
     offered = {Cap(one.value) for one in declared.capabilities}
     attributes: dict[str, Any] = {
         '__module__': __name__,
-        '__doc__': f'The driver of {directory}.',
+        '__doc__': f'The driver of {folder.path}.',
         'name': declared.name,
         'version': declared.version,
         'beta': declared.beta,
         'provides': declared.provides,
         'missing_capabilities': frozenset(map(Cap, Extra)) - offered,
-        'directory': directory,
+        'directory': folder.path,
         'program_file': declared.program,
         'parameters': declared.parameters,
         'timeout_s': declared.timeout_s,
         'grace_s': declared.grace_s,
         'bench': _BENCH_PROGRAM if declared.bench else _BENCH,
         'bench_file': declared.bench,
-        'account': account,
+        'account': _account(user) if user else None,
     }
     return type(declared.name, (CommandDriver,), attributes)
+
+
+BASE = FolderBase(COMMAND, _class_of)

@@ -1,12 +1,14 @@
-"""Cluster driver from a directory: ``driver.yaml`` with templates or a program, no Python."""
+"""Cluster driver from a directory: ``driver.yaml`` and ``templates/``, no Python."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.discovery.folder_base import TEMPLATES, Folder, FolderBase, WithoutCode
 from kiln.cluster_drivers.discovery.yaml_fields import DRIVER, Base, Declared
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.templates.mappings import Spot
@@ -16,10 +18,16 @@ from kiln.yaml_schema.nodes import Node, described, shown
 from kiln.yaml_schema.reader import only_document
 
 MANIFEST = 'driver.yaml'
-TEMPLATES = 'templates'
+#: The homes of the bases whose engine is not kiln's.
+_BASES: Mapping[str, str] = {
+    Base.COMMAND: 'kiln.cluster_drivers.command.loading',
+    Base.HEAT: 'kiln.cluster_drivers.heat.folder',
+}
+#: The keys that name a template.
+_NAMES = ('user_data', 'template')
 
 
-class DirectoryDriver(NodeClusterDriver):
+class DirectoryDriver(WithoutCode, NodeClusterDriver):
     """A driver that consists of a directory alone."""
 
     directory: ClassVar[Path]
@@ -54,48 +62,53 @@ def load_directory(directory: Path, *, program_user: str | None = None) -> type[
         mistakes.add_at(1, 1, 'it is a link, which kiln does not follow; put the file there')
     mistakes.raise_any(InvalidClusterDriver)
     root = only_document(file, mistakes, begin='name: NAME')
-    declared = None
+    base = _base_of(root)
+    declared: object = None
     if root is not None:
-        _check_name(root, directory, mistakes)
-        if _base(root) == Base.COMMAND:
-            # Imported here, because few sites run programs.
-            from kiln.cluster_drivers.command.loading import load_command
-
-            return load_command(directory.absolute(), root, mistakes, program_user)
-        declared = DRIVER.read(root, mistakes)
+        declared = base.record.read(root, mistakes)
         _check_files(root, directory, mistakes)
     mistakes.raise_any(InvalidClusterDriver)
     assert root is not None
-    assert isinstance(declared, Declared)
-    driver_class = _class_of(declared, directory.absolute(), dict(_spots(root, str(file))))
+    folder = Folder(
+        directory.absolute(), declared, dict(_spots(root, str(file))), program_user=program_user
+    )
+    driver_class: type[ClusterDriver] = base.class_of(folder)
     driver_class.open()
     return driver_class
 
 
-def _class_of(
-    declared: Declared, directory: Path, spots: dict[tuple[str, str], Spot]
-) -> type[DirectoryDriver]:
+def _base_of(root: Node | None) -> FolderBase:
+    """Return the base that a driver.yaml names; that of nodes if it names none or a wrong one."""
+    entry = root.entries.get('base') if root is not None else None
+    # By its text: a mapping or a list cannot be looked up.
+    place = _BASES.get(entry.value.text) if entry is not None else None
+    if place is None:
+        return FolderBase(DRIVER, _nodes_class)
+    # An engine is imported by those alone whose drivers have it.
+    found: FolderBase = importlib.import_module(place).BASE
+    return found
+
+
+def _nodes_class(folder: Folder) -> type[DirectoryDriver]:
+    declared = folder.declared
+    assert isinstance(declared, Declared)
     attributes: dict[str, Any] = {
         '__module__': __name__,
-        '__doc__': f'The driver of {directory}.',
+        '__doc__': f'The driver of {folder.path}.',
         'name': declared.name,
         'version': declared.version,
         'beta': declared.beta,
         'provides': declared.provides,
         'ready': declared.ready,
-        'directory': directory,
+        'directory': folder.path,
         'declared': declared,
-        'spots': spots,
+        'spots': folder.spots,
     }
     return type(declared.name, (DirectoryDriver,), attributes)
 
 
-def _base(root: Node) -> object:
-    return root.entries['base'].value.value if 'base' in root.entries else None
-
-
-def _check_name(root: Node, directory: Path, mistakes: Mistakes) -> None:
-    """Report a name that is not that of the directory."""
+def _check_files(root: Node, directory: Path, mistakes: Mistakes) -> None:
+    """Report names that do not match the directory or a file in it."""
     name = root.entries.get('name')
     if name is not None and name.value.value != directory.absolute().name:
         mistakes.add(
@@ -103,10 +116,6 @@ def _check_name(root: Node, directory: Path, mistakes: Mistakes) -> None:
             f'{described(name.value)}, and the directory is {shown(directory.absolute().name)}; '
             f'use the same name',
         )
-
-
-def _check_files(root: Node, directory: Path, mistakes: Mistakes) -> None:
-    """Report templates that are not in the directory."""
     for node in _template_names(root):
         if not isinstance(node.value, str) or not node.value:
             continue
@@ -117,16 +126,18 @@ def _check_files(root: Node, directory: Path, mistakes: Mistakes) -> None:
 
 
 def _template_names(root: Node) -> Iterator[Node]:
-    if 'user_data' in root.entries:
-        yield root.entries['user_data'].value
+    for name in _NAMES:
+        if name in root.entries:
+            yield root.entries[name].value
     files = root.entries['files'].value.entries if 'files' in root.entries else {}
     for _, file in files.values():
         yield file.entries['template'].value if 'template' in file.entries else file
 
 
 def _spots(root: Node, file: str) -> Iterator[tuple[tuple[str, str], Spot]]:
-    user_data = root.entries['user_data'].value if 'user_data' in root.entries else root
-    yield ('user_data', ''), Spot(file, user_data.line, user_data.column)
+    for name in _NAMES:
+        node = root.entries[name].value if name in root.entries else root
+        yield (name, ''), Spot(file, node.line, node.column)
     for kind in ('parameters', 'files', 'outputs'):
         entries = root.entries[kind].value.entries if kind in root.entries else {}
         for name, (key, _) in entries.items():

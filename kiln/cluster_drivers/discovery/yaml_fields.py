@@ -27,7 +27,7 @@ from kiln.yaml_schema.mistake_list import Mistakes
 from kiln.yaml_schema.nodes import Node
 from kiln.yaml_schema.value_checks import Choice, Flag, Kind, Paragraphs, Text, Wrong
 
-_FILE = 'driver'
+FILE_KIND = 'driver'
 
 
 class Base(enum.StrEnum):
@@ -37,6 +37,8 @@ class Base(enum.StrEnum):
     NODES = 'nodes'
     #: A program builds the clusters.
     COMMAND = 'command'
+    #: Heat builds them, from a template of its own.
+    HEAT = 'heat'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,8 +78,8 @@ class _File(Kind[FileMapping]):
         return {'anyOf': [self._name.schema(), self._whole.schema()]}
 
 
-#: The keys of a parameter of any driver.
-PARAMETER_FIELDS = (
+#: The keys that say which values a parameter takes.
+VALUES = (
     Field(name='type', kind=Choice(ParameterType), help='The type of its value.'),
     Field(name='required', kind=Flag(), help='Whether every cluster must set it.'),
     Field(name='default', kind=Value(), help='The value if none is set.'),
@@ -91,19 +93,20 @@ PARAMETER_FIELDS = (
         name='secret', kind=Flag(),
         help='Whether its value is the name of a secret of the site, not the secret itself.',
     ),
-    Field(name='help', kind=Paragraphs(), help='What it does, and its unit.'),
 )  # fmt: skip
+HELP = Field(name='help', kind=Paragraphs(), help='What it does, and its unit.')
 
 PARAMETER = Record(
     ParameterMapping,
     'a parameter',
-    *PARAMETER_FIELDS,
+    *VALUES,
     Field(
         name='from', into='source', kind=Text(f'one of {", ".join(sorted(FACTS))}'),
         help='The fact that gives its value; clusters cannot set it then.', also=('source',),
     ),
+    HELP,
     settle=settled(ParameterMapping, source='from'),
-    file=_FILE,
+    file=FILE_KIND,
 )  # fmt: skip
 
 _TEMPLATE = Text('the name of a file in templates')
@@ -118,7 +121,7 @@ FILE = Record(
         help='Its user, or user and group.'
     ),
     settle=settled(FileMapping),
-    file=_FILE,
+    file=FILE_KIND,
 )  # fmt: skip
 
 OUTPUT = Record(
@@ -136,12 +139,12 @@ OUTPUT = Record(
     ),
     Field(name='help', kind=Paragraphs(), help='What it shows.'),
     settle=settled(OutputMapping),
-    file=_FILE,
+    file=FILE_KIND,
 )  # fmt: skip
 
 
-#: The keys of every driver.yaml.
-HEAD = (
+#: The keys that all drivers have, whatever their base.
+NAMING = (
     Field(
         name='name', kind=Text('a name', longest=63, pattern=NAME.pattern),
         required=True, help='The name of its directory.',
@@ -163,7 +166,7 @@ HEAD = (
 DRIVER = Record(
     Declared,
     'a driver',
-    *HEAD,
+    *NAMING,
     Field(
         name='parameters',
         kind=Named(PARAMETER, ParameterMapping, 'name', 'a mapping of names to parameters'),
@@ -180,5 +183,5 @@ DRIVER = Record(
         help='What users are shown once nodes are ready.',
     ),
     Field(name='ready', kind=Ready(), help='The rule by which a node is ready.'),
-    file=_FILE,
+    file=FILE_KIND,
 )  # fmt: skip

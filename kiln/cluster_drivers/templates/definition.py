@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
-from typing import Any, TypeVar
+from typing import Any
 
+from kiln.cluster_drivers.templates.declarations import (
+    Declarations,
+    caller,
+    group_path,
+    path_of,
+    secret_of,
+    value_of,
+)
 from kiln.cluster_drivers.templates.facts import (
     FACTS,
     JOIN_TOKEN,
@@ -19,7 +26,6 @@ from kiln.cluster_drivers.templates.language import TextTemplate
 from kiln.cluster_drivers.templates.mappings import (
     Definition,
     FileMapping,
-    Mapped,
     OutputMapping,
     ParameterMapping,
     Spot,
@@ -28,16 +34,14 @@ from kiln.cluster_drivers.templates.quoting import misplaced, unchecked
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.exceptions import ClusterDriverError, InvalidClusterDriver, Problem
 from kiln.clusters.models import Cluster, Node
-from kiln.clusters.spec import Place, Scope
+from kiln.clusters.spec import Place
 from kiln.models import InjectedFile
 from kiln.plugins.foreign_files import read_beneath
 
 _MOST_BYTES = 1024 * 1024
 
-M = TypeVar('M', bound=Mapped)
 
-
-class TemplateDefinition:
+class TemplateDefinition(Declarations):
     """The templates of a driver, and the mappings that fill them in.
 
     Create it, and complete it with ``add_parameter``, ``add_file`` and ``add_output``. It is
@@ -52,42 +56,33 @@ class TemplateDefinition:
 
         A ``spot`` is the position of a declaration; the default is the line of the caller.
         """
+        super().__init__()
         self._directory = directory
         #: The name of the template of the user data.
         self.user_data = user_data
         self._used: dict[str, Spot] = {}
         self._templates: dict[str, TextTemplate] = {}
-        self._spots: dict[tuple[str, str], Spot] = {}
-        self._mistakes: list[Problem] = []
         self.parameters: dict[str, ParameterMapping] = {}
         self.files: dict[str, FileMapping] = {}
         self.outputs: dict[str, OutputMapping] = {}
         if user_data is not None:
-            self._used[user_data] = spot or _caller()
+            self._used[user_data] = spot or caller()
 
     # ---- create -----------------------------------------------------------
 
     def add_parameter(self, mapping: ParameterMapping, *, spot: Spot | None = None) -> None:
         """Map a name in the templates to a parameter of clusters, or to a fact."""
-        self._add(self.parameters, 'parameter', mapping.name, mapping, spot or _caller())
+        self.declare(self.parameters, 'parameter', mapping.name, mapping, spot or caller())
 
     def add_file(self, mapping: FileMapping, *, spot: Spot | None = None) -> None:
         """Put a file on each machine."""
-        spot = spot or _caller()
-        self._add(self.files, 'file', mapping.path, mapping, spot)
+        spot = spot or caller()
+        self.declare(self.files, 'file', mapping.path, mapping, spot)
         self._used.setdefault(mapping.template, spot)
 
     def add_output(self, mapping: OutputMapping, *, spot: Spot | None = None) -> None:
         """Show a text to users once nodes of the cluster are ready."""
-        self._add(self.outputs, 'output', mapping.name, mapping, spot or _caller())
-
-    def _add(self, known: dict[str, M], kind: str, name: str, mapping: M, spot: Spot) -> None:
-        for field, message in mapping.contradictions():
-            self._mistakes.append(spot.problem(f'{kind} {name!r}, {field}: {message}'))
-        if name in known:
-            self._mistakes.append(spot.problem(f'{kind} {name!r} is there twice'))
-        known[name] = mapping
-        self._spots[kind, name] = spot
+        self.declare(self.outputs, 'output', mapping.name, mapping, spot or caller())
 
     # ---- load --------------------------------------------------------------
 
@@ -98,7 +93,7 @@ class TemplateDefinition:
             of the same names.
         :raises InvalidClusterDriver: a template cannot; all mistakes are reported.
         """
-        problems = list(self._mistakes)
+        problems = list(self.mistakes)
         self._templates = {
             name: self._read(name, spot, overrides, problems) for name, spot in self._used.items()
         }
@@ -153,7 +148,7 @@ class TemplateDefinition:
         }
         for name, mapping in self.outputs.items():
             for problem in TextTemplate(mapping.text).unknown(told):
-                yield self._spots['output', name].problem(f'output {name!r}: {problem.message}')
+                yield self.spots['output', name].problem(f'output {name!r}: {problem.message}')
 
     def _unused(self) -> Iterator[Problem]:
         templates = (
@@ -163,7 +158,7 @@ class TemplateDefinition:
         wanted = set[str]().union(*(one.names for one in templates))
         for name in self.parameters:
             if name not in wanted:
-                yield self._spots['parameter', name].problem(
+                yield self.spots['parameter', name].problem(
                     f'parameter {name!r} is in no template'
                 )
 
@@ -261,8 +256,8 @@ class TemplateDefinition:
         machine = context.effective(cluster, node.group).machine
         found = facts(context, cluster, node, machine, joins=self.joins)
         params = {
-            name: found[mapping.source] if mapping.source else _value(mapping, machine.parameters)
-            for name, mapping in self.parameters.items()
+            name: found[one.source] if one.source else value_of(one, machine.parameters)
+            for name, one in self.parameters.items()
         }
         return found, params
 
@@ -276,7 +271,7 @@ class TemplateDefinition:
                     f'Cannot build node {node.name}: parameter {name} is unset.'
                 )
             if params[name] is not None and mapping.secret:
-                known[name] = _secret(context, name, params[name])
+                known[name] = secret_of(context, name, params[name])
         return known
 
     def _files(self, known: Mapping[str, Any]) -> tuple[InjectedFile, ...]:
@@ -308,12 +303,12 @@ class TemplateDefinition:
                 message = mapping.wrong(value) if value is not None else ''
             if message:
                 wrong = True
-                yield Problem(message=message, path=_path_of(cluster, group, name, found.origins))
+                yield Problem(message=message, path=path_of(cluster, group, name, found.origins))
         for name, mapping in self.parameters.items():
             if mapping.required and found.machine.parameters.get(name) is None:
                 wrong = True
                 yield Problem(
-                    message=f'the driver needs parameter {name}', path=_group_path(cluster, group)
+                    message=f'the driver needs parameter {name}', path=group_path(cluster, group)
                 )
         if not wrong:
             yield from self._trial(context, cluster, group)
@@ -326,47 +321,11 @@ class TemplateDefinition:
         try:
             known = self._known(context, node, *self._facts_and_params(context, cluster, node))
         except ClusterDriverError as exc:
-            yield Problem(message=str(exc), path=_group_path(cluster, group))
+            yield Problem(message=str(exc), path=group_path(cluster, group))
             return
         for template in self._templates.values():
             yield from template.unfit(known)
         for name, mapping in self.outputs.items():
             for problem in TextTemplate(mapping.text).unfit(known):
                 message = f'output {name!r}: {problem.message}'
-                yield Problem(message=message, path=_group_path(cluster, group))
-
-
-def _value(mapping: ParameterMapping, given: Mapping[str, Any]) -> Any:
-    value = given.get(mapping.name)
-    return mapping.default if value is None else value
-
-
-def _secret(context: Context, parameter: str, name: str) -> str:
-    try:
-        return context.secrets.get(name)
-    except ClusterDriverError as exc:
-        # A colon after the parameter would mask the reason of one that is called password.
-        reason = f'{exc.reason} Parameter {parameter} names it.'
-        raise ClusterDriverError(reason, exc.hint, exc.retryable) from None
-
-
-def _group_path(cluster: Cluster, group: str) -> str:
-    names = [one.name for one in cluster.spec.groups]
-    # As in the cluster file, where groups are a list; a group of the template is not there.
-    return f'nodegroups[{names.index(group)}]' if group in names else f'template.{group}'
-
-
-def _path_of(cluster: Cluster, group: str, name: str, origins: Mapping[str, Scope]) -> str:
-    match origins[f'parameters.{name}']:
-        case Scope.GROUP:
-            return f'{_group_path(cluster, group)}.parameters.{name}'
-        case Scope.CLUSTER:
-            return f'parameters.{name}'
-        case scope:
-            return f'{scope}.parameters.{name}'
-
-
-def _caller() -> Spot:
-    """Return the position of the caller's caller."""
-    frame = sys._getframe(2)
-    return Spot(frame.f_code.co_filename, frame.f_lineno)
+                yield Problem(message=message, path=group_path(cluster, group))

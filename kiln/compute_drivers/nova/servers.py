@@ -12,7 +12,6 @@ from kiln.compute_drivers.authoring.lazy_options import lazy_options
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.nova import translate
 from kiln.compute_drivers.nova.api.client import Services
-from kiln.compute_drivers.nova.api.session import open_session
 from kiln.compute_drivers.nova.building import body
 from kiln.compute_drivers.nova.building.builds import Builds
 from kiln.compute_drivers.nova.building.port_locks import PORT, PortLocks
@@ -41,6 +40,7 @@ from kiln.models import (
     ServerGroup,
     State,
 )
+from kiln.openstack.session import open_session
 
 #: Seconds by which two requests for changes overlap: Nova's clock shows whole
 #: seconds, and a row that was just written might not be readable.

@@ -14,8 +14,9 @@ from kiln.clock import SYSTEM_CLOCK
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.expectations import Expectations, Least
 from kiln.cluster_drivers.values import Bootstrap, Context
+from kiln.cluster_file.reading import read
 from kiln.clusters.models import Cluster, Node, OperationState
-from kiln.clusters.spec import MachineSpec
+from kiln.clusters.spec import ClusterSpec, MachineSpec
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
@@ -165,7 +166,23 @@ class ClusterFixture(Behaviours):
         """Return a cluster as the store would return it."""
         machine = self.filled_machine(opened, **parameters)
         made = samples.cluster(self.driver_class, machine, 3, role=self.role)
+        if (spec := self._spec_of_bench()) is not None:
+            whole = samples.merged(spec.machine, machine)
+            return dataclasses.replace(made, spec=dataclasses.replace(spec, machine=whole))
         return samples.with_roles(made, self.groups) if self._own_groups else made
+
+    def _spec_of_bench(self) -> ClusterSpec | None:
+        """Return the cluster that the bench of the driver's own engine plays; None without one.
+
+        A template can need values and groups that no other cluster has.
+        """
+        if issubclass(self.driver_class, NodeClusterDriver):
+            return None
+        bench_class = self.engine_bench_class()
+        if bench_class is EngineBench:
+            return None
+        (found,) = read(bench_class.cluster_file, 'the cluster_file of the bench').clusters
+        return found
 
     def asked(self, opened: ClusterDriver) -> Mapping[str, Any]:
         """Return the arguments that every method takes: context and cluster."""

@@ -10,12 +10,13 @@ from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
 from kiln.clock import SYSTEM_CLOCK, Deadline, deadline_scope
+from kiln.cluster_drivers.heat.client import HeatClient
+from kiln.cluster_drivers.heat.settings import settings_of
 from kiln.cluster_drivers.readiness import WhenHttp, WhenTcp
 from kiln.cluster_drivers.swarm_debian_v1.line import TlsLine, trust
 from kiln.compute_drivers.appliance.work import probes
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api import client as docker_client
-from kiln.compute_drivers.nova.api import session as nova_session
 from kiln.compute_drivers.nova.api.client import Services
 from kiln.compute_drivers.nova.notifications.bus import Bus
 from kiln.engine.work_sources.boards import BoardAway
@@ -25,6 +26,7 @@ from kiln.hooks.callers.watchdog import Watchdog
 from kiln.hooks.callers.webhooks import call_webhook
 from kiln.hooks.hook import Webhook
 from kiln.models import Address, Amphora, State
+from kiln.openstack import session as nova_session
 from kiln.wrappers.circuit.redis import redis_storage
 from kiln.wrappers.watcher.probe import HttpProbe, TcpProbe
 from tests.unit.cluster_drivers.samples import context, node
@@ -138,6 +140,16 @@ def keystone(port, limit_s):
         services.close()
 
 
+def heat(port, limit_s):
+    url = f'http://127.0.0.1:{port}/v1/p'
+    lines = 'auth_type: none', f'orchestration_endpoint_override: {url}', f'timeout: {limit_s}'
+    client = HeatClient(settings_of('\n'.join(lines)))
+    try:
+        return client.named('one')
+    finally:
+        client.close()
+
+
 def redis_circuit(port, limit_s):
     storage = redis_storage(f'redis://127.0.0.1:{port}')('east')
     try:
@@ -190,13 +202,14 @@ CLIENTS = {
     one.__name__: one
     for one in (
         node_engine, ready_http, ready_tcp, probe_http, probe_tcp, webhook, appliance_probe,
-        docker_engine, docker_ssh, nova, keystone, redis_circuit, board_redis, board_etcd,
+        docker_engine, docker_ssh, nova, keystone, heat, redis_circuit, board_redis, board_etcd,
         board_zookeeper, notifications,
     )
 }  # fmt: skip
 
 #: The client of each module that talks to others.
 COVERED = {
+    'kiln.cluster_drivers.heat.client': 'heat',
     'kiln.cluster_drivers.readiness': 'ready_http',
     'kiln.cluster_drivers.swarm_debian_v1.line': 'node_engine',
     'kiln.cluster_drivers.swarm_debian_v1.view': 'node_engine',
@@ -206,7 +219,7 @@ COVERED = {
     'kiln.compute_drivers.docker.api.ssh': 'docker_ssh',
     'kiln.compute_drivers.nova.api.client': 'nova',
     'kiln.compute_drivers.nova.api.failures': 'keystone',
-    'kiln.compute_drivers.nova.api.session': 'keystone',
+    'kiln.openstack.session': 'keystone',
     'kiln.compute_drivers.nova.notifications.broker': 'notifications',
     'kiln.compute_drivers.nova.notifications.bus': 'notifications',
     'kiln.engine.work_sources.board_clients': 'board_zookeeper',
@@ -220,7 +233,7 @@ COVERED = {
 #: Modules that import such a library without asking anybody else, and why.
 NO_CLIENT = {
     'kiln.adapters.octavia.settings': 'it loads options of keystoneauth',
-    'kiln.compute_drivers.authoring.connection_failures': 'it reads exceptions',
-    'kiln.compute_drivers.nova.conf': 'it lists options of keystoneauth',
+    'kiln.foreign.connection_failures': 'it reads exceptions',
+    'kiln.openstack.identity': 'it lists options of keystoneauth',
     'kiln.engine.work_sources.opening': 'it reads the name of this host',
 }

@@ -20,13 +20,13 @@ from redis.retry import Retry
 from kiln.clock import SYSTEM_CLOCK, Deadline, deadline_scope
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api import client as docker_client
-from kiln.compute_drivers.nova.api import session as nova_session
 from kiln.compute_drivers.nova.notifications.bus import Bus
 from kiln.engine.work_sources.board_clients import make_board
 from kiln.engine.work_sources.opening import TlsFiles, open_board, parse
 from kiln.hooks.callers.watchdog import Watchdog
 from kiln.hooks.callers.webhooks import call_webhook
 from kiln.hooks.hook import Webhook
+from kiln.openstack import session as nova_session
 from kiln.wrappers.circuit.redis import redis_storage
 from tests.certificates import Authority
 from tests.unit.compute_drivers.docker.test_settings import options

@@ -11,13 +11,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kiln.compute_drivers.docker.api import client as docker_client
-from kiln.compute_drivers.nova.api.errors import Reply
 from kiln.errors.masking import redact
 from kiln.foreign.answers import NotJson, parse_json, too_deep
 from kiln.foreign.exchange import TimedSocket
 from kiln.foreign.http import PlainConnection, status_of
 from kiln.foreign.text import visible
 from kiln.hooks.replies import retry_after
+from kiln.openstack.replies import Reply
 from tests.examples import examples
 
 NOW = 1_700_000_000.0

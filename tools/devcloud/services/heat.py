@@ -37,6 +37,8 @@ class Heat(Service):
             plugin_dirs='',
             deferred_auth_method='trusts',
             convergence_engine=True,
+            # Five repeats of a server that no host has room for would take minutes.
+            action_retry_limit=1,
             max_resources_per_stack=10000,
             max_stacks_per_tenant=10000,
             auth_encryption_key='kiln' * 8,

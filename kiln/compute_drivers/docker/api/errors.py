@@ -14,13 +14,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kiln.compute_drivers.authoring.connection_failures import (
-    IN_TIME,
-    causes_of,
-    one_line,
-    reason,
-    was_sent,
-)
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.exceptions import (
     AmphoraBuildError,
@@ -41,6 +34,13 @@ from kiln.exceptions import (
     ResourceNotFoundError,
     ServiceUnavailable,
     UnsupportedOperation,
+)
+from kiln.foreign.connection_failures import (
+    IN_TIME,
+    causes_of,
+    one_line,
+    reason,
+    was_sent,
 )
 
 _LONGEST_REASON = 500

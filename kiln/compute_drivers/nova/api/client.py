@@ -21,7 +21,6 @@ from novaclient.client import SessionClient
 from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api import errors
-from kiln.compute_drivers.nova.api.errors import Reply
 from kiln.compute_drivers.nova.api.failures import no_entry, unanswered
 from kiln.compute_drivers.nova.api.paging import PageSize
 from kiln.exceptions import (
@@ -33,6 +32,7 @@ from kiln.exceptions import (
     UnsupportedOperation,
 )
 from kiln.foreign.exchange import exchange
+from kiln.openstack.replies import SERVICES, Reply
 
 LOG = logging.getLogger(__name__)
 
@@ -205,7 +205,7 @@ class Services:
             where = f' in region {region!r}' if region else ''
             raise asked.error(
                 ServiceUnavailable,
-                f'the catalogue has no {errors.SERVICES[service]}{where} for the interfaces '
+                f'the catalogue has no {SERVICES[service]}{where} for the interfaces '
                 f'{", ".join(self._where["interface"])}.',
                 retryable=False,
             )
@@ -288,7 +288,7 @@ class Services:
         if left_s <= 0:
             raise asked.error(
                 ServiceTimeout,
-                f'no time was left for a request to {errors.SERVICES[service]}.',
+                f'no time was left for a request to {SERVICES[service]}.',
                 outcome=Outcome.NOT_APPLIED,
             )
         return min(self._connect_timeout_s, left_s), min(self._timeout_s, left_s)

@@ -13,16 +13,7 @@ from typing import Any
 import requests
 from keystoneauth1 import exceptions as ksa
 
-from kiln.compute_drivers.authoring.connection_failures import (
-    IN_TIME,
-    causes_of,
-    one_line,
-    reason,
-    was_sent,
-)
 from kiln.compute_drivers.authoring.error_context import Asked
-from kiln.compute_drivers.nova.api import errors
-from kiln.compute_drivers.nova.api.errors import Reply
 from kiln.exceptions import (
     AmphoraComputeError,
     AuthenticationFailed,
@@ -30,6 +21,14 @@ from kiln.exceptions import (
     RateLimited,
     ServiceUnavailable,
 )
+from kiln.foreign.connection_failures import (
+    IN_TIME,
+    causes_of,
+    one_line,
+    reason,
+    was_sent,
+)
+from kiln.openstack.replies import SERVICES, Reply
 
 
 def no_entry(asked: Asked, exc: ksa.ClientException) -> AmphoraComputeError:
@@ -99,7 +98,7 @@ def unanswered(
     slow = any(isinstance(cause, IN_TIME) for cause in causes)
     plain = [cause for cause in causes if isinstance(cause, http.client.HTTPException)]
     return asked.unanswered(
-        errors.SERVICES.get(service, service),
+        SERVICES.get(service, service),
         reason(causes, slow=slow) or one_line([*plain, exc][0]),
         sent=was_sent(causes) if sent is None else sent,
         slow=slow,

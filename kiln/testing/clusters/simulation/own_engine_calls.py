@@ -25,7 +25,7 @@ REPORTING = (
     *(name for cap, name in METHODS.items() if cap is not Cap.MONITOR),
 )
 #: Methods that report nothing of an engine, and return soon, too.
-PROMPT = ('validate', 'get_monitor', 'get_scale_manager')
+PROMPT = ('validate', 'preview_cluster', 'get_monitor', 'get_scale_manager')
 #: Seconds that a call can sleep; they take no real time.
 _SLEEP_S = 0.5
 _budget = threading.local()

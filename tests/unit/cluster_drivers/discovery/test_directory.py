@@ -217,7 +217,7 @@ class CompleteDriver(DirectoryCase):
         for text in (WHOLE, (NODES_V1 / MANIFEST).read_text()):
             self.assertEqual([], list(validator.iter_errors(yaml.safe_load(text))))
         whole = yaml.safe_load(WHOLE)
-        for wrong in ({'base': 'heat'}, {'beta': 'yes'}, {'ready': {'tcp': 0}}, {'x': 1},
+        for wrong in ({'base': 'magic'}, {'beta': 'yes'}, {'ready': {'tcp': 0}}, {'x': 1},
                       {'files': {'/a': {}}}, {'provides': [['vm']]}):  # fmt: skip
             self.assertTrue(list(validator.iter_errors(whole | wrong)), wrong)
 
@@ -296,7 +296,7 @@ class Mistakes(DirectoryCase):
             version: @1
             @provids: []
             beta: @yes
-            base: @heat
+            base: @magic
             parameters:
               @Foo: {type: @strin, minimum: 3}
               a: {type: integer, default: @x, minimum: 3, maximum: @2}

@@ -4,9 +4,10 @@ import unittest
 
 from oslo_config import cfg
 
-from kiln.compute_drivers.nova.conf import AUTH_TYPES, opts
+from kiln.compute_drivers.nova.conf import opts
 from kiln.conf import compute
 from kiln.exceptions import ConfigurationError
+from kiln.openstack.identity import AUTH_TYPES
 from tests.unit.compute_drivers.nova.written import written
 
 NAMES = {opt.dest: opt for opt in opts}

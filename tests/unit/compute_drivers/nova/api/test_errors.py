@@ -3,7 +3,7 @@
 import unittest
 
 from kiln.compute_drivers.authoring.error_context import Asked
-from kiln.compute_drivers.nova.api.errors import Reply, fault_code
+from kiln.compute_drivers.nova.api.errors import fault_code
 from kiln.exceptions import (
     AmphoraComputeError,
     AuthenticationFailed,
@@ -23,6 +23,7 @@ from kiln.exceptions import (
     UnsupportedOperation,
     UserDataTooLarge,
 )
+from kiln.openstack.replies import Reply
 from tests.unit.compute_drivers.nova.asking import (
     BUILD,
     DELETE,

@@ -4,13 +4,13 @@ import unittest
 
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api import errors
-from kiln.compute_drivers.nova.api.errors import Reply
 from kiln.exceptions import (
     BuildOutcomeUnknown,
     InvalidBuildRequest,
     ServiceTimeout,
     ServiceUnavailable,
 )
+from kiln.openstack.replies import Reply
 from tests.unit.compute_drivers.nova.asking import (
     BUILD,
     DELETE,

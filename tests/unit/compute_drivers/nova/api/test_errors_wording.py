@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api import errors
-from kiln.compute_drivers.nova.api.errors import Reply
 from kiln.exceptions import ServiceUnavailable
+from kiln.openstack.replies import Reply
 from tests.unit.compute_drivers.nova.asking import (
     BUILD,
     DELETE,

@@ -3,7 +3,7 @@
 import json
 import pathlib
 
-from kiln.compute_drivers.nova.api.errors import Reply
+from kiln.openstack.replies import Reply
 
 _HERE = pathlib.Path(__file__).parent
 _FILES = ('nova', 'neutron', 'glance', 'keystone', 'proxies', 'unseen')

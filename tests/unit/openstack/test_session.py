@@ -10,8 +10,8 @@ from unittest import mock
 
 from keystoneauth1 import exceptions as ksa
 
-from kiln.compute_drivers.nova.api.session import open_session
 from kiln.exceptions import ConfigurationError
+from kiln.openstack.session import open_session
 from tests.unit.compute_drivers.nova.loopback import Loopback
 from tests.unit.compute_drivers.nova.written import written
 

@@ -13,8 +13,8 @@ from keystoneauth1 import loading
 from keystoneauth1.session import Session, TCPKeepAliveAdapter
 
 from kiln.clock import current_deadline
-from kiln.compute_drivers.authoring.connection_failures import one_line
 from kiln.exceptions import ConfigurationError
+from kiln.foreign.connection_failures import one_line
 from kiln.foreign.http_adapter import BoundedAdapter
 
 #: Threads that can call a driver that was made without the option max_workers.

@@ -1,0 +1,1 @@
+"""Base of cluster drivers whose engine is Heat: a template and mappings, or a generator."""

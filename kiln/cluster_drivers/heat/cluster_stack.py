@@ -1,0 +1,177 @@
+"""The stack of one cluster: how it is found, and the requests about it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kiln.cluster_drivers.heat.definition import hidden
+from kiln.cluster_drivers.heat.errors import HeatUnavailable, StackExists, StackNotFound
+from kiln.cluster_drivers.heat.mappings import Definition
+from kiln.cluster_drivers.heat.names import belongs, stack_name, tags, wanted_mark
+from kiln.cluster_drivers.heat.poller import HeatPoller
+from kiln.cluster_drivers.heat.rows import Preview, StackRow, reason_of
+from kiln.cluster_drivers.heat.state import StackState
+from kiln.cluster_drivers.values import Context
+from kiln.clusters.exceptions import ClusterDriverError, Problem
+from kiln.clusters.models import Cluster
+
+if TYPE_CHECKING:
+    from kiln.cluster_drivers.heat.client import HeatClient
+
+
+class StackDefinition(Protocol):
+    """What makes the stacks of a driver: a template with mappings, or a generator."""
+
+    def load(self, *, overrides: Path | None = None) -> None:
+        """Read and check what the stacks are made of."""
+
+    def extract_definition(self, context: Context, cluster: Cluster) -> Definition:
+        """Return all that makes the stack of a cluster."""
+
+    def get_outputs(self, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the outputs of a cluster from those of its stack."""
+
+    def missed(self, cluster: Cluster, outputs: Mapping[str, Any]) -> str:
+        """Return what a stack that Heat calls complete is not, by its outputs; empty if it is."""
+        return ''
+
+    def value_problems(self, context: Context, cluster: Cluster) -> Iterable[Problem]:
+        """Return the problems in what a cluster gives to the template."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterStack:
+    """The stack of a cluster, for the requests of one call."""
+
+    client: HeatClient
+    poller: HeatPoller
+    template: StackDefinition
+    context: Context
+    cluster: Cluster
+
+    @property
+    def name(self) -> str:
+        """The name of the stack, which follows from the cluster alone."""
+        return stack_name(self.context.site, self.cluster.id)
+
+    @property
+    def state(self) -> StackState:
+        """What the driver has kept of the stack."""
+        return StackState.read(self.cluster.driver_state)
+
+    def definition(self) -> Definition:
+        """Return all that makes the stack.
+
+        :raises ClusterDriverError: a value or secret is missing.
+        """
+        return self.template.extract_definition(self.context, self.cluster)
+
+    def mark(self, definition: Definition) -> str:
+        """Return the mark of the present change."""
+        return wanted_mark(self.cluster, definition.template, definition.files, definition.shown)
+
+    # ---- find it -----------------------------------------------------------------------
+
+    def listed(self) -> StackRow | None:
+        """Return the stack as the last list of the site has it; None without one."""
+        # A list alone does not prove that there is none: its tags can have been changed.
+        return self.poller.row(self.client, self.context.site, self.name) or self.found()
+
+    def found(self) -> StackRow | None:
+        """Return the stack as Heat has it now; None without one."""
+        row = self.client.named(self.name)
+        return None if row is None or row.gone or not self._is_own(row) else row
+
+    def _is_own(self, row: StackRow) -> bool:
+        # Tags are lost by a change of somebody else that does not name them; the id is not.
+        return belongs(row.tags, self.context.site, self.cluster) or self.state.id == row.id
+
+    # ---- change it ---------------------------------------------------------------------
+
+    def create(self, definition: Definition, mark: str, limit_s: float) -> StackRow:
+        """Create the stack; return it, or the one that has its name if it is the cluster's."""
+        try:
+            with self._changing():
+                return self.client.create(self.name, definition, self._tags(mark), limit_s)
+        except StackExists as exc:
+            row = self.client.named(self.name)
+            if row is None:
+                # It has gone meanwhile, or another process is creating it.
+                raise HeatUnavailable(exc.reason, 'Nothing to do: kiln tries again.') from exc
+            if not self._is_own(row):
+                raise ClusterDriverError(
+                    f'Cannot create stack {self.name}: stack {row.id} of somebody else has the '
+                    f'name.',
+                    'Delete or rename it, or give this site another name.',
+                ) from None
+            return row
+
+    def update(self, row: StackRow, definition: Definition, mark: str) -> None:
+        """Bring the stack to a definition."""
+        with masked(definition), self._changing():
+            self.client.update(row.name, row.id, definition, self._tags(mark))
+
+    def delete(self, row: StackRow) -> None:
+        """Delete the stack, whatever it does now."""
+        with contextlib.suppress(StackNotFound), self._changing():
+            self.client.delete(row.name, row.id)
+
+    def resend(self, row: StackRow) -> None:
+        """Send the last request about the stack again."""
+        if self.state.leaving:
+            self.delete(row)
+        else:
+            self.update(row, self.definition(), self.state.mark)
+
+    def _changing(self) -> contextlib.AbstractContextManager[None]:
+        return self.poller.changing(self.client, self.context.site, self.name)
+
+    def _tags(self, mark: str) -> list[str]:
+        return tags(self.context.site, self.cluster, mark)
+
+    # ---- read it -----------------------------------------------------------------------
+
+    def preview(self, row: StackRow) -> Preview:
+        """Return what the present change would do."""
+        definition = self.definition()
+        with masked(definition):
+            own_tags = self._tags(self.mark(definition))
+            return self.client.preview(row.name, row.id, definition, own_tags)
+
+    def outputs(self, row: StackRow) -> Mapping[str, Any]:
+        """Return the outputs of the stack, requested once for each change of its row."""
+        return self.poller.detail(row, self.client.outputs)
+
+    def is_quiet(self, row: StackRow) -> bool:
+        """Return True if Heat has done nothing about a stack in progress for long."""
+        # A guess is not worth an error: the list has said that Heat is at work.
+        with contextlib.suppress(ClusterDriverError):
+            return self.poller.is_quiet(row, self.client.newest_event)
+        return False
+
+    def why(self, row: StackRow) -> str:
+        """Return why the stack is as it is, down to the resources that failed."""
+        failed = []
+        if row.status == 'FAILED':
+            # Without them, the reason of the stack itself is left.
+            with contextlib.suppress(ClusterDriverError):
+                failed = list(self.poller.detail(row, self.client.failures))
+        secrets: tuple[str, ...] = ()
+        with contextlib.suppress(ClusterDriverError):
+            secrets = self.definition().secrets
+        return hidden(reason_of(row, failed), secrets)
+
+
+@contextlib.contextmanager
+def masked(definition: Definition) -> Iterator[None]:
+    """Keep secrets out of errors: Heat quotes the values that it refuses."""
+    try:
+        yield
+    except ClusterDriverError as exc:
+        exc.args = (hidden(str(exc), definition.secrets),)
+        exc.reason = hidden(exc.reason, definition.secrets)
+        raise

@@ -1,0 +1,147 @@
+"""Poller of stacks: one list a tick for all clusters of a site, details for what changed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.cluster_drivers.heat.names import site_tag
+from kiln.cluster_drivers.heat.rows import StackRow
+
+#: Seconds for which a list serves all clusters: as long as the engine has between two polls,
+#: so that no end is seen later than two of them.
+TICK_S = 5.0
+#: Seconds without an event after which a stack in progress is taken for left alone. Most
+#: resources take less, and a request for nothing does no harm.
+QUIET_S = 120.0
+#: Stacks whose details are kept.
+_MOST = 4096
+
+_Detail = TypeVar('_Detail')
+
+
+class Lists(Protocol):
+    """The part of a client that a poller needs."""
+
+    def stacks(self, **filters: str) -> Iterator[StackRow]: ...
+
+
+class HeatPoller:
+    """What Heat reports of the stacks of a site, for any number of threads and drivers.
+
+    The first caller within a tick has the list requested, and the others wait for
+    it. A list that fails is an error for each of them, and the next tick tries again.
+    """
+
+    def __init__(
+        self,
+        clock: Clock = SYSTEM_CLOCK,
+        tick_s: float = TICK_S,
+        quiet_s: float = QUIET_S,
+    ) -> None:
+        self._clock = clock
+        self._tick_s = tick_s
+        self._quiet_s = quiet_s
+        self._lock = threading.Lock()
+        # A client goes with its connections, and its lists with it.
+        self._lists: weakref.WeakKeyDictionary[Lists, dict[str, _List]]
+        self._lists = weakref.WeakKeyDictionary()
+        self._details: OrderedDict[tuple[object, ...], object] = OrderedDict()
+        self._signs: OrderedDict[str, _Sign] = OrderedDict()
+
+    def row(self, client: Lists, site: str, name: str) -> StackRow | None:
+        """Return the row of a stack; None if the list does not have it, which proves nothing.
+
+        :raises ClusterDriverError: Heat does not answer.
+        """
+        known = self._list(client, site)
+        with known.lock:
+            is_old = self._clock.monotonic() - known.read_at >= self._tick_s
+            if is_old or name in known.changed:
+                self._read(known, client, site)
+            return known.rows.get(name)
+
+    @contextlib.contextmanager
+    def changing(self, client: Lists, site: str, name: str) -> Iterator[None]:
+        """Send a request about a stack in the block: lists from before its end do not count."""
+        try:
+            yield
+        # Also a request without an answer can have been accepted.
+        finally:
+            known = self._list(client, site)
+            with known.lock:
+                known.changed.add(name)
+
+    def detail(self, row: StackRow, kind: Callable[[str, str], _Detail]) -> _Detail:
+        """Return a detail of a stack, requested once for each change of its row."""
+        key = (kind.__name__, dataclasses.astuple(row))
+        with self._lock:
+            if key in self._details:
+                self._details.move_to_end(key)
+                return self._details[key]  # type: ignore[return-value]
+        found = kind(row.name, row.id)
+        with self._lock:
+            self._details[key] = found
+            while len(self._details) > _MOST:
+                self._details.popitem(last=False)
+        return found
+
+    def is_quiet(self, row: StackRow, newest_event: Callable[[str, str], str]) -> bool:
+        """Return True if a stack in progress has had no event for long; then begin anew.
+
+        The newest event is requested when a row has not changed for that long, and as rarely
+        from then on.
+        """
+        now = self._clock.monotonic()
+        with self._lock:
+            last = self._signs.get(row.id)
+            if last is None or last.row != row:
+                self._note(_Sign(row, '', now))
+                return False
+        if now - last.seen_at < self._quiet_s:
+            return False
+        event = newest_event(row.name, row.id)
+        with self._lock:
+            self._note(_Sign(row, event, now))
+        return event == last.event
+
+    def _note(self, sign: _Sign) -> None:
+        self._signs[sign.row.id] = sign
+        self._signs.move_to_end(sign.row.id)
+        while len(self._signs) > _MOST:
+            self._signs.popitem(last=False)
+
+    def _list(self, client: Lists, site: str) -> _List:
+        with self._lock:
+            return self._lists.setdefault(client, {}).setdefault(site, _List())
+
+    def _read(self, known: _List, client: Lists, site: str) -> None:
+        # The lock is held: no change can be noted while the list is read.
+        read_at = self._clock.monotonic()
+        known.rows = {row.name: row for row in client.stacks(tags=site_tag(site))}
+        known.read_at = read_at
+        known.changed.clear()
+
+
+@dataclasses.dataclass(slots=True)
+class _List:
+    lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    read_at: float = float('-inf')
+    rows: Mapping[str, StackRow] = dataclasses.field(default_factory=dict)
+    #: Stacks that a request was sent about since the last list.
+    changed: set[str] = dataclasses.field(default_factory=set)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Sign:
+    """The last sign of work on a stack: its row, its newest event, and when they were seen."""
+
+    row: StackRow
+    event: str
+    seen_at: float

@@ -1,0 +1,158 @@
+"""Stacks, resources and changes as Heat's API describes them; pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+#: Failed resources that a reason names, and the characters of each.
+_MOST = 5
+_LONGEST = 400
+#: The deepest nesting that is climbed; Heat allows 5.
+_DEEPEST = 10
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class StackRow:
+    """A stack, as a list has it."""
+
+    id: str
+    name: str
+    #: CREATE, UPDATE, DELETE, CHECK and so on.
+    action: str
+    #: IN_PROGRESS, COMPLETE or FAILED.
+    status: str
+    reason: str = ''
+    #: When the last request was accepted, not when it was done; empty before the first change.
+    updated_at: str = ''
+    tags: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> StackRow:
+        """Return the row of a stack; what Heat leaves out is empty."""
+        action, _, status = _text(found.get('stack_status')).partition('_')
+        tags = found.get('tags')
+        return cls(
+            id=_text(found.get('id')),
+            name=_text(found.get('stack_name')),
+            action=action,
+            status=status,
+            reason=_text(found.get('stack_status_reason')),
+            updated_at=_text(found.get('updated_time')),
+            tags=tuple(map(_text, tags)) if isinstance(tags, list) else (),
+        )
+
+    @property
+    def gone(self) -> bool:
+        """True if it is deleted; Heat still shows such a stack by its id for a while."""
+        return (self.action, self.status) == ('DELETE', 'COMPLETE')
+
+    @property
+    def state(self) -> str:
+        """The status as Heat writes it."""
+        return f'{self.action}_{self.status}'
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """A resource that failed: its path through nested stacks, its type, and why."""
+
+    path: str
+    type: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f'{self.path} ({self.type}): {self.reason}'[:_LONGEST]
+
+
+def failures(resources: Iterable[Mapping[str, Any]]) -> Sequence[Failure]:
+    """Return the failed resources of a stack and its nested ones that failed by themselves.
+
+    A nested stack that failed because of a resource in it is only a part of that path.
+    """
+    failed = [one for one in resources if _text(one.get('resource_status')).endswith('_FAILED')]
+    parents = {nested: one for one in failed if (nested := _link(one, 'nested'))}
+    blamed = {_link(one, 'stack') for one in failed}
+    return [
+        Failure(
+            path='.'.join(reversed(list(_climb(one, parents)))),
+            type=_text(one.get('resource_type')),
+            reason=_text(one.get('resource_status_reason')).rstrip('.'),
+        )
+        for one in failed
+        if _link(one, 'nested') not in blamed or not _link(one, 'nested')
+    ]
+
+
+def _climb(
+    one: Mapping[str, Any] | None, parents: Mapping[str, Mapping[str, Any]]
+) -> Iterator[str]:
+    for _ in range(_DEEPEST):
+        if one is None:
+            return
+        yield _text(one.get('resource_name'))
+        one = parents.get(_link(one, 'stack'))
+
+
+def reason_of(row: StackRow, failed: Sequence[Failure]) -> str:
+    """Return why a stack failed, down to the resources; Heat's own words without any."""
+    because = '; '.join(map(str, failed[:_MOST])) or row.reason
+    more = f'; and {len(failed) - _MOST} more' if len(failed) > _MOST else ''
+    return f'Stack {row.name} is {row.state}: {because.rstrip(".")}{more}.'
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Preview:
+    """What an update of a stack would do, as Heat foresees it: names and types of resources."""
+
+    added: tuple[tuple[str, str], ...] = ()
+    replaced: tuple[tuple[str, str], ...] = ()
+    deleted: tuple[tuple[str, str], ...] = ()
+    updated: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> Preview:
+        """Return the preview in an answer."""
+        return cls(**{field.name: _named(found.get(field.name)) for field in _FIELDS})
+
+    def lines(self, node_types: frozenset[str]) -> Iterator[str]:
+        """Yield what would happen, for people; first of all which nodes would be lost."""
+        if lost := [name for name, kind in self.replaced if kind in node_types]:
+            yield (
+                f'Heat would replace nodes, and what is on them is lost: {_listed(lost)}. '
+                f'Change one group at a time, or keep what differs'
+            )
+        for field in _FIELDS:
+            if found := [f'{name} ({kind})' for name, kind in getattr(self, field.name)]:
+                yield f'Heat: {len(found)} resources {field.name}: {_listed(found)}'
+
+
+_FIELDS = dataclasses.fields(Preview)
+
+
+def _named(found: Any) -> tuple[tuple[str, str], ...]:
+    rows = found if isinstance(found, list) else ()
+    names = {
+        (_text(one.get('resource_name')), _text(one.get('resource_type')))
+        for one in rows
+        if isinstance(one, Mapping)
+    }
+    return tuple(sorted(names))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f' and {len(names) - _MOST} more' if len(names) > _MOST else ''
+    return f'{", ".join(names[:_MOST])}{more}'
+
+
+def _link(one: Mapping[str, Any], rel: str) -> str:
+    """Return the id of the stack that a link of a resource leads to; empty without one."""
+    for link in one.get('links') or ():
+        if isinstance(link, Mapping) and link.get('rel') == rel:
+            return _text(link.get('href')).rpartition('/')[2]
+    return ''
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ''

@@ -1,0 +1,5 @@
+"""Name, version and cluster types of the driver; read without being executed."""
+
+version = '1.0.0'
+driver = 'heat_generated_v1'
+provides = [('vm', '*', 'heat')]

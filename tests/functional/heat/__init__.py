@@ -1,0 +1,1 @@
+"""Drivers on Heat with the real one."""

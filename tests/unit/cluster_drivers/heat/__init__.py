@@ -1,0 +1,1 @@
+"""Drivers on Heat, without a server: pure parts, and a Heat that is played."""

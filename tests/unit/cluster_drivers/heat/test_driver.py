@@ -1,0 +1,369 @@
+"""HeatDriver on a Heat that is played: repeats, losses, reasons, previews."""
+
+import dataclasses
+import unittest
+
+from kiln.cluster_drivers.heat.names import stack_name
+from kiln.cluster_drivers.heat.poller import QUIET_S, TICK_S
+from kiln.cluster_drivers.heat.state import CHANGE_TRIES, DELETE_TRIES
+from kiln.cluster_drivers.values import PlannedChange, Progress
+from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import OperationKind
+from kiln.clusters.spec import MachineSpec
+from kiln.testing.clock import VirtualClock
+from tests.unit.cluster_drivers.heat.fake_heat import WORK_S, FakeHeat, Refusal
+from tests.unit.cluster_drivers.heat.made import FILE, cluster_of, context, generated
+
+NAME = stack_name('east', 'c1')
+
+
+class DriverCase(unittest.TestCase):
+    def setUp(self):
+        self.heat = self.enterContext(FakeHeat())
+        self.clock = VirtualClock()
+        self.driver = generated(self.heat, self.clock)
+        self.context = context()
+        self.cluster = cluster_of()
+
+    def take(self, report):
+        kept = {
+            name: getattr(report, name)
+            for name in ('driver_handle', 'driver_state')
+            if getattr(report, name) is not None
+        }
+        self.cluster = dataclasses.replace(self.cluster, **kept)
+        return report
+
+    def call(self, method, **more):
+        call = getattr(self.driver, method)
+        return self.take(call(context=self.context, cluster=self.cluster, **more))
+
+    def create(self):
+        return self.call('create_cluster', cluster_create_timeout=600.0)
+
+    def poll(self):
+        self.clock.advance(TICK_S + 1)
+        return self.call('update_cluster_status')
+
+    def work(self):
+        self.heat.work(WORK_S)
+        return self.poll()
+
+    def change(self, text=FILE, **more):
+        spec = dataclasses.replace(cluster_of(text).spec, **more)
+        generation = self.cluster.generation + 1
+        self.cluster = dataclasses.replace(self.cluster, spec=spec, generation=generation)
+
+    def settle(self):
+        self.create()
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+        self.heat.requests.clear()
+
+    @property
+    def methods(self):
+        return [method for method, _ in self.heat.requests]
+
+    @property
+    def nodes(self):
+        live = self.heat.named(NAME)['live']
+        return sorted(name for name in live if 'port' not in name)
+
+
+class Creations(DriverCase):
+    def test_a_creation_that_is_repeated_without_its_answer_meets_the_first_stack(self):
+        first = self.create()
+        self.cluster = cluster_of()
+        self.assertEqual(first.driver_state, self.create().driver_state)
+        self.assertEqual(1, len(self.heat.stacks))
+        # Heat would begin an update again.
+        self.assertNotIn('PUT', self.methods)
+
+    def test_a_creation_that_failed_goes_on_when_it_is_repeated(self):
+        self.heat.fail('no room')
+        self.create()
+        self.assertIs(Progress.FAILED, self.work().progress)
+        self.create()
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+
+    def test_a_stack_of_somebody_else_under_the_name_is_left_alone(self):
+        self.create()
+        self.heat.named(NAME)['tags'] = ['theirs']
+        self.cluster = cluster_of()
+        with self.assertRaisesRegex(ClusterDriverError, 'of somebody else has the name. Delete'):
+            self.create()
+        self.call('delete_cluster')
+        self.assertNotIn('DELETE', self.methods)
+
+    def test_a_stack_that_is_made_anew_under_the_name_by_somebody_is_not_taken(self):
+        self.settle()
+        stack = self.heat.named(NAME)
+        self.heat.stacks = {'other': {**stack, 'id': 'other', 'tags': []}}
+        self.assertIs(Progress.FAILED, self.poll().progress)
+        self.call('delete_cluster')
+        self.assertNotIn('DELETE', self.methods)
+
+    def test_a_stack_that_is_being_deleted_is_waited_for(self):
+        self.settle()
+        self.call('delete_cluster')
+        self.cluster = cluster_of()
+        with self.assertRaises(ClusterDriverError) as caught:
+            self.create()
+        self.assertTrue(caught.exception.retryable)
+        self.heat.work(WORK_S)
+        self.create()
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+
+    def test_without_credentials_nothing_is_sent(self):
+        self.context = dataclasses.replace(self.context, credentials=None)
+        with self.assertRaisesRegex(ClusterDriverError, 'needs credentials for Heat'):
+            self.create()
+        self.assertEqual([], self.heat.requests)
+
+
+class Changes(DriverCase):
+    def test_an_update_that_heat_accepts_and_drops_is_sent_again(self):
+        self.settle()
+        self.change(FILE.replace('count: 3', 'count: 4'))
+        self.heat.drops = True
+        self.call('update_cluster')
+        self.assertEqual(3, len(self.nodes) - 1)
+        report = self.poll()
+        self.assertIs(Progress.IN_PROGRESS, report.progress)
+        self.assertIn('kiln has tried again', report.reason)
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+        self.assertEqual(4, len(self.nodes) - 1)
+
+    def test_a_report_is_never_of_the_stack_before_the_request(self):
+        self.settle()
+        self.change(FILE.replace('count: 3', 'count: 4'))
+        self.call('update_cluster')
+        # Within the same tick.
+        self.assertIs(Progress.IN_PROGRESS, self.call('update_cluster_status').progress)
+
+    def test_a_repeated_update_is_sent_once(self):
+        self.settle()
+        self.change(FILE.replace('count: 3', 'count: 4'))
+        former = self.cluster
+        self.call('update_cluster')
+        self.cluster = former
+        self.call('update_cluster')
+        self.assertEqual(1, self.methods.count('PUT'))
+
+    def test_003_6_any_node_can_go_and_its_number_does_not_come_back(self):
+        self.settle()
+        self.change(FILE.replace('count: 3', 'count: 2'))
+        group = self.cluster.spec.groups[1]
+        remove = {'nodegroup': group, 'node_count': 2, 'nodes_to_remove': ('work-2',)}
+        self.call('resize_cluster', **remove)
+        self.work()
+        self.assertEqual(['control-1', 'work-1', 'work-3'], self.nodes)
+        # A retry of the same operation names it again.
+        self.call('resize_cluster', **remove)
+        self.change()
+        self.call('update_cluster')
+        self.work()
+        self.assertEqual(['control-1', 'work-1', 'work-3', 'work-4'], self.nodes)
+
+    def test_a_cluster_whose_stack_is_lost_is_created_again_by_an_update(self):
+        self.settle()
+        self.heat.stacks.clear()
+        self.assertIs(Progress.FAILED, self.poll().progress)
+        self.change()
+        self.call('update_cluster')
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+
+    def test_a_stack_that_somebody_changed_is_told_and_an_update_takes_it_back(self):
+        self.settle()
+        self.heat.named(NAME)['tags'].pop()
+        report = self.poll()
+        self.assertIs(Progress.FAILED, report.progress)
+        self.assertIn('somebody else has changed it', report.reason)
+        self.assertNotIn('PUT', self.methods)
+        self.change()
+        self.call('update_cluster')
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+
+
+class Deserted(DriverCase):
+    """An engine of Heat was killed: what it did is in progress for ever."""
+
+    def deserted(self):
+        """Let polls pass until the driver has sent something."""
+        self.heat.dead = True
+        self.heat.requests.clear()
+        polls = 0
+        while {'PUT', 'DELETE'}.isdisjoint(self.methods):
+            polls += 1
+            self.assertLess(polls, 3 * QUIET_S / TICK_S)
+            found = self.work()
+        self.assertIn('nothing happens. kiln has tried again', found.reason)
+        self.assertIs(Progress.IN_PROGRESS, found.progress)
+
+    def test_a_creation_is_requested_again_and_ends(self):
+        self.create()
+        self.deserted()
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+        self.assertEqual(1, len(self.heat.stacks))
+
+    def test_a_deletion_is_requested_again_and_ends(self):
+        self.settle()
+        self.call('delete_cluster')
+        self.deserted()
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+
+    def test_a_stack_that_never_moves_is_left_to_its_time_limit(self):
+        self.create()
+        for _ in range(CHANGE_TRIES):
+            self.deserted()
+        self.heat.dead = True
+        self.heat.requests.clear()
+        for _ in range(int(5 * QUIET_S / TICK_S)):
+            self.work()
+        self.assertNotIn('PUT', self.methods)
+
+    def test_a_deletion_by_somebody_else_is_not_joined(self):
+        self.settle()
+        stack = self.heat.named(NAME)
+        self.heat.answer('DELETE', f'/v1/project/stacks/{NAME}/{stack["id"]}', {}, None)
+        self.heat.dead = True
+        for _ in range(int(3 * QUIET_S / TICK_S)):
+            self.work()
+        self.assertNotIn('DELETE', self.methods)
+
+    def test_events_that_cannot_be_read_are_no_reason_to_do_anything(self):
+        self.create()
+        self.heat.dead = self.heat.mute = True
+        self.heat.requests.clear()
+        for _ in range(int(3 * QUIET_S / TICK_S)):
+            self.assertIs(Progress.IN_PROGRESS, self.work().progress)
+        self.assertNotIn('PUT', self.methods)
+
+
+class Deletions(DriverCase):
+    def test_a_deletion_that_failed_is_repeated_with_rests_and_then_says_what_holds_it(self):
+        self.settle()
+        self.heat.fail('port p1 is in use by router r1')
+        self.call('delete_cluster')
+        polls = 0
+        while (report := self.work()).progress is Progress.IN_PROGRESS:
+            polls += 1
+            self.assertLess(polls, 200)
+        self.assertIs(Progress.FAILED, report.progress)
+        self.assertIn('workers.2 (OS::Nova::Server)', report.reason)
+        self.assertIn('port p1 is in use by router r1', report.reason)
+        self.assertEqual(1 + DELETE_TRIES, self.methods.count('DELETE'))
+        self.assertGreater(polls, sum(2**n for n in range(DELETE_TRIES - 1)))
+
+    def test_a_deletion_during_a_change_is_sent_at_once(self):
+        self.create()
+        self.call('delete_cluster')
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+        self.assertEqual({}, self.heat.stacks)
+
+    def test_what_is_gone_is_complete_only_as_the_end_of_a_deletion(self):
+        self.settle()
+        self.heat.stacks.clear()
+        self.assertIn(f'Heat has no stack {NAME}', self.poll().reason)
+        self.call('delete_cluster')
+        self.assertIs(Progress.COMPLETE, self.poll().progress)
+
+
+class Reports(DriverCase):
+    def test_a_failure_names_the_resource_through_nested_stacks(self):
+        self.heat.fail('No valid host was found')
+        self.create()
+        report = self.work()
+        self.assertIs(Progress.FAILED, report.progress)
+        self.assertEqual(
+            f'Stack {NAME} is CREATE_FAILED: workers.2 (OS::Nova::Server): ResourceInError: No '
+            f'valid host was found.',
+            report.reason,
+        )
+
+    def test_000_11_settled_clusters_cost_one_request_a_tick(self):
+        clusters = [cluster_of(id_=f'c{n}') for n in range(50)]
+        for number, self.cluster in enumerate(clusters):
+            self.create()
+            clusters[number] = self.cluster
+        self.heat.work(WORK_S)
+        for tick in range(4):
+            self.clock.advance(TICK_S + 1)
+            self.heat.requests.clear()
+            for number, self.cluster in enumerate(clusters):
+                report = self.call('update_cluster_status')
+                self.assertIs(Progress.COMPLETE, report.progress)
+                clusters[number] = self.cluster
+                # The first tick after a change has the details, too.
+            self.assertEqual(51 if tick == 0 else 1, len(self.heat.requests))
+
+    def test_a_stack_that_heat_lists_and_cannot_show_is_complete(self):
+        self.create()
+        self.heat.blind = True
+        report = self.work()
+        self.assertIs(Progress.COMPLETE, report.progress)
+        self.assertIsNone(report.outputs)
+        self.assertIn('The outputs are unknown', report.reason)
+
+    def test_a_heat_that_is_away_is_unknown_with_its_reason(self):
+        self.settle()
+        self.heat.away = True
+        report = self.poll()
+        self.assertIs(Progress.UNKNOWN, report.progress)
+        self.assertIn(
+            'something in front of Heat, or a wrong address, answered 503', report.reason
+        )
+
+    def test_a_secret_that_heat_quotes_is_not_told(self):
+        self.cluster = cluster_of(FILE + 'parameters: {user_data: kit}\n')
+        secret = self.context.secrets.get('kit')
+        self.heat.refuses = Refusal(400, 'StackValidationFailed', f'Value {secret} is wrong')
+        with self.assertRaises(ClusterDriverError) as caught:
+            self.create()
+        self.assertIn('Value *** is wrong', str(caught.exception))
+        self.assertNotIn(secret, repr(caught.exception) + caught.exception.reason)
+        self.heat.refuses = None
+        self.heat.fail(f'bad data {secret}')
+        self.create()
+        self.assertNotIn(secret, self.work().reason)
+
+
+class Previews(DriverCase):
+    def preview(self, kind=OperationKind.UPDATE, **more):
+        plan = PlannedChange(kind=kind, **more)
+        return self.driver.preview_cluster(self.context, self.cluster, plan)
+
+    def test_a_new_cluster_is_a_new_stack(self):
+        self.assertEqual((f'Heat: a new stack, {NAME}',), self.preview(OperationKind.CREATE))
+
+    def test_what_heat_would_add_and_delete_is_told_and_nothing_is_done(self):
+        self.settle()
+        self.change(FILE.replace('count: 3', 'count: 2'))
+        lines = self.preview(OperationKind.RESIZE, named=('work-2',))
+        self.assertTrue(any('deleted' in one and 'work-2 (OS::Nova' in one for one in lines))
+        self.assertEqual(0, self.methods.count('DELETE'))
+        self.assertEqual('COMPLETE', self.heat.named(NAME)['status'])
+
+    def test_nodes_that_would_be_replaced_are_named_first(self):
+        self.settle()
+        self.change(FILE.replace('[net1]', '[net1, net2]'))
+        lines = self.preview()
+        self.assertIn('Heat would replace nodes, and what is on them is lost: control-1', lines[0])
+
+    def test_an_unchanged_cluster_is_an_unchanged_stack(self):
+        self.settle()
+        self.change()
+        self.assertEqual((), self.preview())
+
+    def test_a_check_or_a_deletion_has_no_preview(self):
+        self.assertEqual((), self.preview(OperationKind.CHECK))
+        self.assertEqual([], self.heat.requests)
+
+
+class Checks(DriverCase):
+    def test_a_machine_spec_without_an_image_is_told_before_anything_is_done(self):
+        bare = dataclasses.replace(self.cluster.spec, machine=MachineSpec())
+        cluster = dataclasses.replace(self.cluster, spec=bare)
+        plan = PlannedChange(kind=OperationKind.CREATE)
+        found = self.driver.validate(self.context, cluster, plan)
+        self.assertIn('nodegroups[0].image', [one.path for one in found])
+        self.assertEqual([], self.heat.requests)

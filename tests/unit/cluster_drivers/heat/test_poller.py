@@ -1,0 +1,135 @@
+"""HeatPoller: one list a tick for all clusters of a site, details for what changed; 000-11."""
+
+import threading
+import unittest
+
+from kiln.cluster_drivers.heat.errors import HeatUnavailable
+from kiln.cluster_drivers.heat.poller import QUIET_S, TICK_S, HeatPoller
+from kiln.cluster_drivers.heat.rows import StackRow
+from kiln.testing.clock import VirtualClock
+
+
+def row(name, status='IN_PROGRESS'):
+    return StackRow(id=f'id-{name}', name=name, action='UPDATE', status=status)
+
+
+class Lists:
+    """A client that lists stacks."""
+
+    def __init__(self, *rows):
+        self.rows = list(rows)
+        self.asked = []
+        self.error = None
+
+    def stacks(self, **filters):
+        self.asked.append(filters)
+        if self.error:
+            raise self.error
+        yield from self.rows
+
+    def outputs(self, name, id_):
+        self.asked.append(name)
+        return {'name': name}
+
+
+class Polls(unittest.TestCase):
+    def setUp(self):
+        self.clock = VirtualClock()
+        self.poller = HeatPoller(self.clock)
+
+    def test_000_11_one_list_a_tick_serves_all_clusters_of_a_site(self):
+        names = [f'n{n}' for n in range(50)]
+        client = Lists(*map(row, names))
+        for tick in range(1, 4):
+            for name in names:
+                self.assertEqual(name, self.poller.row(client, 'east', name).name)
+            self.assertEqual([{'tags': 'kiln:site=east'}] * tick, client.asked)
+            self.clock.advance(TICK_S)
+
+    def test_each_site_and_each_project_has_a_list_of_its_own(self):
+        one, other = Lists(row('a')), Lists()
+        self.poller.row(one, 'east', 'a')
+        self.poller.row(one, 'west', 'a')
+        self.assertIsNone(self.poller.row(other, 'east', 'a'))
+        self.assertEqual((2, 1), (len(one.asked), len(other.asked)))
+
+    def test_a_list_from_before_a_request_does_not_count_for_its_stack(self):
+        client = Lists(row('a', 'COMPLETE'), row('b'))
+        self.poller.row(client, 'east', 'a')
+        with self.poller.changing(client, 'east', 'a'):
+            # Another thread lists while the request is under way.
+            self.clock.advance(TICK_S)
+            self.poller.row(client, 'east', 'a')
+        client.rows[0] = row('a')
+        self.poller.row(client, 'east', 'b')
+        self.assertEqual(2, len(client.asked))
+        self.assertEqual('IN_PROGRESS', self.poller.row(client, 'east', 'a').status)
+        self.assertEqual(3, len(client.asked))
+
+    def test_a_list_that_fails_is_an_error_for_each_that_asks_and_is_tried_again(self):
+        client = Lists(row('a'))
+        client.error = HeatUnavailable('away')
+        for _ in range(2):
+            with self.assertRaises(HeatUnavailable):
+                self.poller.row(client, 'east', 'a')
+        client.error = None
+        self.assertEqual('a', self.poller.row(client, 'east', 'a').name)
+
+    def test_many_threads_share_one_list(self):
+        client = Lists(row('a'))
+        threads = [
+            threading.Thread(target=self.poller.row, args=(client, 'east', 'a')) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(1, len(client.asked))
+
+    def test_details_are_requested_once_for_each_change_of_a_row(self):
+        client = Lists()
+        for found in (row('a'), row('a'), row('a', 'COMPLETE'), row('a', 'COMPLETE')):
+            self.assertEqual({'name': 'a'}, self.poller.detail(found, client.outputs))
+        self.assertEqual(['a', 'a'], client.asked)
+
+
+class Quiet(unittest.TestCase):
+    """Stacks in progress on which nothing happens, as after an engine of Heat was killed."""
+
+    def setUp(self):
+        self.clock = VirtualClock()
+        self.poller = HeatPoller(self.clock)
+        self.event = 'first'
+        self.asked = 0
+
+    def newest(self, name, id_):
+        self.asked += 1
+        return self.event
+
+    def after(self, seconds, found=None):
+        self.clock.advance(seconds)
+        return self.poller.is_quiet(found or row('a'), self.newest)
+
+    def test_a_stack_is_quiet_once_it_had_no_event_for_long(self):
+        self.assertFalse(self.after(0))
+        self.assertFalse(self.after(QUIET_S))
+        self.assertTrue(self.after(QUIET_S))
+
+    def test_an_event_or_another_state_is_a_sign_of_work(self):
+        self.after(0)
+        for number in range(5):
+            self.event = f'event {number}'
+            self.assertFalse(self.after(QUIET_S))
+        self.assertFalse(self.after(QUIET_S - 1))
+        self.assertFalse(self.after(1, row('a', 'COMPLETE')))
+
+    def test_events_are_requested_rarely(self):
+        for _ in range(100):
+            self.after(QUIET_S / 10)
+        self.assertLessEqual(self.asked, 10)
+
+    def test_after_it_was_quiet_it_has_as_long_again(self):
+        for seconds in (0, QUIET_S, QUIET_S):
+            found = self.after(seconds)
+        self.assertTrue(found)
+        self.assertFalse(self.after(QUIET_S - 1))

@@ -1,0 +1,1 @@
+"""The driver with a generated template: pure parts."""
