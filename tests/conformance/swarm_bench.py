@@ -1,6 +1,5 @@
 """Bench of swarm_debian_v1: Docker Engines over TLS, with the rules of the simulated swarm."""
 
-import contextlib
 import dataclasses
 import datetime
 import json
@@ -306,7 +305,7 @@ class SwarmBench(MachineBench):
     def _shown(self):
         """Return the nodes as the swarm shows them, without that it shows them."""
         swarm = self._swarm
-        return [self._engines._peer(swarm, one) for one in swarm.peers]  # noqa: SLF001  # ours
+        return [self._engines._peer(swarm, one) for one in swarm.peers]  # ours
 
     def _at_risk(self):
         managers = [one['ManagerStatus'] for one in self._shown() if 'ManagerStatus' in one]
@@ -348,7 +347,10 @@ class SwarmBench(MachineBench):
         yield 'tokens', {}, {'rotated': ['manager', 'worker']}
         yield 'certificates', {}, {'rotating': 'the authority of the swarm'}
         yield 'recover', {'node': oldest.node.name}, None
-        for name, given, days in (('user', {}, 30), ('n' * 99, {'name': 'n' * 99, 'days': 90}, 90)):
+        for name, given, days in (
+            ('user', {}, 30),
+            ('n' * 99, {'name': 'n' * 99, 'days': 90}, 90),
+        ):
             to = folder / name[:8]
             self._people.append((to, oldest, name[:64], days))
             endpoint = f'tcp://{oldest.node.address}:2376'
@@ -374,7 +376,9 @@ class SwarmBench(MachineBench):
         written = {f'tls/docker/{one}': (folder / one).read_bytes() for one in FILES}
         if files != written:
             yield 'a context of Docker has other certificates than those beside it'
-        if reason := swarm_tls.person(folder, machine.node.address, self._servers[machine].context):
+        if reason := swarm_tls.person(
+            folder, machine.node.address, self._servers[machine].context
+        ):
             yield f'a person does not reach {machine.node.name}: {reason}'
         if swarm_tls.valid(folder) != (name, days):
             yield f'a person of name {name} has a certificate of {swarm_tls.valid(folder)}'
@@ -386,7 +390,7 @@ class SwarmBench(MachineBench):
             peer_id, peer = self._peer_of(node.name)
             if peer is None or node.name in self._dead:
                 return False, 0
-            shown = self._engines._peer(self._swarm, peer_id)  # noqa: SLF001  # ours
+            shown = self._engines._peer(self._swarm, peer_id)  # ours
             leads = shown.get('ManagerStatus', {}).get('Leader', False)
             return leads, 2 if node.name in self._engines.tasks else 0
 
@@ -424,7 +428,9 @@ def _sized(cluster, managers, **changes):
         dataclasses.replace(one, shape=Shape(count=managers)) if one.role == 'control' else one
         for one in cluster.spec.groups
     ]
-    return dataclasses.replace(cluster, spec=dataclasses.replace(cluster.spec, groups=tuple(groups)))
+    return dataclasses.replace(
+        cluster, spec=dataclasses.replace(cluster.spec, groups=tuple(groups))
+    )
 
 
 def _with_unavailable(cluster, number):
@@ -434,7 +440,9 @@ def _with_unavailable(cluster, number):
         )
         for one in cluster.spec.groups
     ]
-    return dataclasses.replace(cluster, spec=dataclasses.replace(cluster.spec, groups=tuple(groups)))
+    return dataclasses.replace(
+        cluster, spec=dataclasses.replace(cluster.spec, groups=tuple(groups))
+    )
 
 
 def _change(cluster, nodes, **of):

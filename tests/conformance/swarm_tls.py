@@ -17,7 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 HOME = '/etc/kiln-swarm'
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
-#: By the standard of certificates, whoever does not know one of these has to refuse.
+#: By the standard of certificates, a program that does not know one of these has to refuse.
 _CRITICAL = (x509.BasicConstraints, x509.KeyUsage, x509.NameConstraints)
 
 
@@ -34,7 +34,7 @@ def server(machine):
                 (folder / path.rpartition('/')[2]).write_bytes(content)
         hostname = f'hostname() {{ echo {machine.node.address}; }}\n'
         script = hostname + files[f'{HOME}/certify'].decode().replace(HOME, name)
-        made = subprocess.run(['/bin/sh', '-c', script], capture_output=True, check=False)  # noqa: S603
+        made = subprocess.run(['/bin/sh', '-c', script], capture_output=True, check=False)
         if made.returncode:
             return None
         return _Server(folder)
@@ -60,13 +60,18 @@ def wrongs(machine, found, *, name, by_address):
     own, root = files[f'{HOME}/authority.pem'], files[f'{HOME}/ca.pem'].decode()
     authority = x509.load_pem_x509_certificate(own)
     for certificate in (authority, x509.load_pem_x509_certificate(root.encode())):
-        yield from (f'{one} of a certificate of {where} is not critical' for one in _lax(certificate))
+        yield from (
+            f'{one} of a certificate of {where} is not critical' for one in _lax(certificate)
+        )
     signer = serialization.load_pem_private_key(own[own.index(b'-----BEGIN PRIVATE') :], None)
     as_client = _leaf(authority, signer, x509.DNSName(name), CLIENT)
     if not handshake(found.context, _client(root, as_client), name):
-        yield f'whoever has the files of {where} controls every engine'
+        yield f'the files of {where} are enough to control every engine'
     address = ipaddress.ip_address('203.0.113.9')
-    for what, allowed in ((x509.DNSName('other.1.kiln'), False), (x509.IPAddress(address), by_address)):
+    for what, allowed in (
+        (x509.DNSName('other.1.kiln'), False),
+        (x509.IPAddress(address), by_address),
+    ):
         forged = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         _load(forged, _leaf(authority, signer, what, SERVER))
         reached = not handshake(forged, _client(root), str(what.value))
@@ -75,7 +80,7 @@ def wrongs(machine, found, *, name, by_address):
 
 
 def person(folder, address, context):
-    """Return why a person with the files of a folder does not reach an engine; empty if reached."""
+    """Return why a person with the files of a folder does not reach an engine; else empty."""
     client = ssl.create_default_context(cafile=folder / 'ca.pem')
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     client.load_cert_chain(folder / 'cert.pem', folder / 'key.pem')
@@ -91,7 +96,7 @@ def valid(folder):
 
 
 def handshake(server_context, client_context, name):
-    """Return why a client does not trust a server by some name, or the other way; empty if both do."""
+    """Return why client and server do not trust each other; empty if they do."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = client_context.wrap_bio(to_client, to_server, server_hostname=name)
     engine = server_context.wrap_bio(to_server, to_client, server_side=True)

@@ -1,9 +1,9 @@
-"""Drivers that tell wrong things of the machines that they talk to, or lose them; after a model."""
+"""Drivers that tell wrong things of their machines, or lose them; after a model."""
 
 from kiln.cluster_drivers.monitor import Metric, Monitor
+from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.scale import DefaultScaleManager
 from kiln.cluster_drivers.values import READY, join_token
-from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.verbs import Verb
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import NodeState

@@ -225,9 +225,14 @@ class _Traveller(Traveller):
         for one in dead:
             self._machines.kill(one.name)
         if reason := self._run(verb, {'node': kept.name})[1]:
-            self.journey.mistold.append(f'verb {verb}, which is to go on with {kept.name}: {reason}')
+            self.journey.mistold.append(
+                f'verb {verb}, which is to go on with {kept.name}: {reason}'
+            )
             return
-        yield 'replace what was lost', Replace(cluster=CLUSTER, nodes=tuple(one.id for one in dead))
+        yield (
+            'replace what was lost',
+            Replace(cluster=CLUSTER, nodes=tuple(one.id for one in dead)),
+        )
 
     def _leave_one(self, group: str) -> None:
         """Ask whether a node with work can go while one node of its group stays."""
@@ -382,7 +387,8 @@ class _Traveller(Traveller):
         for verb, arguments, expected in self._machines.bench.answers(folder):
             answer, reason = self._run(verb, arguments)
             if answer != expected:
-                yield f'verb {verb} with {dict(arguments)} answers {answer or reason}, not {expected}'
+                told = f'answers {answer or reason}, not {expected}'
+                yield f'verb {verb} with {dict(arguments)} {told}'
 
     def _run(self, verb: str, arguments: Mapping[str, Any]) -> tuple[Any, str]:
         """Return what a verb answers, or None and its error."""
