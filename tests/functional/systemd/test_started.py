@@ -25,7 +25,7 @@ ln -s /opt/kiln/bin/kiln /usr/local/bin/kiln
 SET_UP = """
 useradd --system --home-dir /var/lib/kiln --shell /usr/sbin/nologin kiln
 install -d -m 755 /etc/kiln
-install -d -m 700 /etc/kiln/secrets
+install -d -m 700 /etc/kiln/secrets /var/lib/kiln
 install -m 640 -g kiln /srv/kiln.conf /etc/kiln/kiln.conf
 KILN_DB__KEY_FILE=/etc/kiln/kiln.keys kiln --config-file /etc/kiln/kiln.conf db rotate-key
 install -m 644 /srv/systemd/kiln-conductor.service /etc/systemd/system/
