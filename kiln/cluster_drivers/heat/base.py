@@ -140,7 +140,7 @@ class HeatDriver(ClusterDriver):
         remove: Sequence[str] = (),
         timeout_s: float | None = None,
     ) -> StatusReport:
-        """Bring the stack to what the cluster is to be; create it if there is none."""
+        """Bring the stack to what the cluster is to be; create a missing one."""
         stack = self._planned_stack(context, cluster, remove)
         definition = stack.definition()
         mark = stack.mark(definition)

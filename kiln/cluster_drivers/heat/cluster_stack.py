@@ -78,7 +78,7 @@ class ClusterStack:
 
     def listed(self) -> StackRow | None:
         """Return the stack as the last list of the site has it; None without one."""
-        # A list alone does not prove that there is none: its tags can have been changed.
+        # A list alone proves nothing: the tags of a stack can have been changed.
         return self.poller.row(self.client, self.context.site, self.name) or self.found()
 
     def found(self) -> StackRow | None:

@@ -93,7 +93,7 @@ class HeatPoller:
         return found
 
     def is_quiet(self, row: StackRow, newest_event: Callable[[str, str], str]) -> bool:
-        """Return True if a stack in progress has had no event for long; then begin anew.
+        """Return True if a stack in progress has had no event for long; it then has as long again.
 
         The newest event is requested when a row has not changed for that long, and as rarely
         from then on.

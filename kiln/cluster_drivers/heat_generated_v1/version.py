@@ -2,4 +2,4 @@
 
 version = '1.0.0'
 driver = 'heat_generated_v1'
-provides = [('vm', '*', 'heat')]
+provides = [('vm', '*', 'heat-nodes')]

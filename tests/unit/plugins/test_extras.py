@@ -136,7 +136,7 @@ class OfAVendor(unittest.TestCase):
         self.assertIsNone(self.needed(package, 'kiln_acme_x', importer='kiln_acme_x.driver'))
 
     def test_a_vendors_package_must_declare_its_own_extras(self):
-        # openstacksdk is in kiln's extra nova, and none of its modules has that name.
+        # openstacksdk is in kiln's extras heat and nova, and none of its modules has that name.
         self.assertIsNone(self.needed(self.package(), 'openstacksdk'))
         needed = self.needed(self.package(), 'openstacksdk', importer='kiln.compute_drivers.x')
-        self.assertEqual("pip install 'kiln-compute[nova]'", needed.command)
+        self.assertEqual("pip install 'kiln-compute[heat]'", needed.command)
