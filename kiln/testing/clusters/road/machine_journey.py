@@ -207,12 +207,13 @@ class _Traveller(Traveller):
         for lost in {one.group: one for one in self.site.nodes()}.values():
             if self._offered(lambda: self._machines.bench.lose(lost.name) or True) is None:  # noqa: B023
                 return
-            trouble = None
             for _ in range(_POLLS):
                 trouble = self.site.tend()
+                back = self._offered(lambda: lost.name in self._machines.bench.members())  # noqa: B023
+                if trouble is not None and back:
+                    self.journey.lost.append(f'{lost.name} is back, and still: {trouble.message}')
                 self.site.clock.advance(_ALONE_S / _POLLS)
-            back = self._offered(lambda: lost.name in self._machines.bench.members())  # noqa: B023
-            if trouble is not None or back is False:
+            if back is False:
                 told = 'nobody reports it' if trouble is None else trouble.message
                 self.journey.lost.append(f'{lost.name}: {told}')
 
