@@ -77,7 +77,9 @@ class Engines(Sim):
         if what == 'nodes':
             for peer_id, peer in swarm.peers.items():
                 peer['listed'] = peer.get('listed', UNHEARD) + swarm.alive(peer_id)
-        return super()._told(swarm, what, query)
+        told = super()._told(swarm, what, query)
+        # Real ones list nodes in no order; here a manager comes last.
+        return told[::-1] if what == 'nodes' else told
 
     def _peer(self, swarm, peer_id):
         shown, peer = super()._peer(swarm, peer_id), swarm.peers[peer_id]

@@ -209,7 +209,7 @@ class Answers(ClusterFixture):
         if not refused and not accepted:
             self.not_for_this_driver('its author names no changes')
         for one in refused:
-            self._refused(list(opened.validate(**self._of_change(one))), str(one.plan))
+            self._assert_reported(list(opened.validate(**self._of_change(one))), str(one.plan))
         for one in accepted:
             self.assertEqual([], list(opened.validate(**self._of_change(one))), one.plan)
 
@@ -217,7 +217,7 @@ class Answers(ClusterFixture):
         context = samples.context(*change.nodes)
         return {'context': context, 'cluster': change.cluster, 'plan': change.plan}
 
-    def _refused(self, problems: Sequence[Problem], what: str) -> None:
+    def _assert_reported(self, problems: Sequence[Problem], what: str) -> None:
         self.assertTrue(problems, f'{what} is not reported.')
         for one in problems:
             self.assertTrue(one.message.strip(), 'A problem has no message.')
@@ -235,7 +235,7 @@ class Answers(ClusterFixture):
             impossible = samples.with_roles(self.a_cluster(opened), counts)
             plan = samples.creation(impossible)
             found = list(opened.validate(**self.of_whole(impossible), plan=plan))
-            self._refused(found, str(dict(counts)))
+            self._assert_reported(found, str(dict(counts)))
 
     def test_the_status_report_is_plain_data(self) -> None:
         opened = self.nodes_driver()

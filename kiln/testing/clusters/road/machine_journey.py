@@ -205,14 +205,18 @@ class _Traveller(Traveller):
     def _lose_one(self) -> None:
         """Let the cluster forget a node whose machine runs: tending it brings the node back."""
         for lost in {one.group: one for one in self.site.nodes()}.values():
-            if self._offered(lambda: self._machines.bench.lose(lost.name) or True) is None:  # noqa: B023
+            try:
+                self._machines.bench.lose(lost.name)
+            except CannotBeShown as exc:
+                self.journey.not_offered.append(str(exc))
                 return
-            trouble = None
             for _ in range(_POLLS):
                 trouble = self.site.tend()
+                back = self._offered(lambda: lost.name in self._machines.bench.members())  # noqa: B023
+                if trouble is not None and back:
+                    self.journey.lost.append(f'{lost.name} is back, and still: {trouble.message}')
                 self.site.clock.advance(_ALONE_S / _POLLS)
-            back = self._offered(lambda: lost.name in self._machines.bench.members())  # noqa: B023
-            if trouble is not None or back is False:
+            if back is False:
                 told = 'nobody reports it' if trouble is None else trouble.message
                 self.journey.lost.append(f'{lost.name}: {told}')
 
@@ -401,7 +405,7 @@ class _Traveller(Traveller):
 
     def _troubles(self) -> Iterator[str]:
         expected = self._machines.bench.troubles()
-        if expected is None or not self.driver.tends:
+        if expected is None or self.driver.tend is NodeClusterDriver.tend:
             return
         trouble = self.site.tend()
         told = '' if trouble is None else trouble.message
