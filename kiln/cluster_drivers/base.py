@@ -401,7 +401,8 @@ class NodeClusterDriver(ClusterDriver):
     def is_ready(self, context: Context, cluster: Cluster, node: Node) -> Readiness:
         """Return the readiness of a node; polled while its machine runs.
 
-        Several calls can be under way at once, about one node each. An error counts as "not ready", and is shown as the reason.
+        Several calls can be under way at once, about one node each. An error counts as
+        "not ready", and is shown as the reason.
         """
         return self.ready(context, node)
 

@@ -41,7 +41,8 @@ class Contract(Shell):
         ):
             found = self.json('driver', 'contract', name)[name]
             self.assertTrue(
-                found.startswith(f'from kiln.cluster_drivers.values import {name}\n\n{text}'), found
+                found.startswith(f'from kiln.cluster_drivers.values import {name}\n\n{text}'),
+                found,
             )
 
     def test_constructors_are_shown(self):
