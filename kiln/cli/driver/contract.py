@@ -87,18 +87,18 @@ class Contract(KilnCommand):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        wanted = parsed_args.name
+        wanted, contract = parsed_args.name, _NAMES[parsed_args.kind]
         found = {
             name: f'from {module} import {name}\n\n{text}'
-            for module, names in _NAMES[parsed_args.kind].items()
+            for module, names in contract.items()
             for name in names
             if (text := _outline(module, name, wanted))
         }
         if not found:
-            names = ', '.join(one for all in _NAMES[parsed_args.kind].values() for one in all)
+            known = ', '.join(name for names in contract.values() for name in names)
             raise UsageError(
                 f'Cannot find {wanted!r} in the contract of {parsed_args.kind} drivers: name a '
-                f'member, or one of {names}.'
+                f'member, or one of {known}.'
             )
         self.write_as(parsed_args.formatter, text='\n\n\n'.join(found.values()), data=found)
 
