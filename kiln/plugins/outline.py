@@ -74,7 +74,7 @@ def _hidden(node: ast.stmt, lines: list[str], member: str | None) -> Iterator[in
 
 def _first_of(node: ast.stmt, lines: list[str]) -> int:
     """Return the number of the first line of a statement, with the comments above it."""
-    first = min([node.lineno, *(one.lineno for one in getattr(node, 'decorator_list', ()))])
+    first: int = min([node.lineno, *(one.lineno for one in getattr(node, 'decorator_list', ()))])
     while lines[first - 2].lstrip().startswith('#'):
         first -= 1
     return first
