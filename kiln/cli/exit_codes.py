@@ -26,6 +26,7 @@ code   name            when
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Collection
 from typing import TYPE_CHECKING
@@ -149,7 +150,11 @@ def explain(error: BaseException) -> str:
     Several problems in a file have a line each.
     """
     if isinstance(error, cluster_exc.WithProblems) and error.problems:
-        return exc.redact('\n'.join(_one_line(str(one)) for one in error.problems))
+        # The path of a value can be the name of a secret, whose value does not follow it.
+        shown = (
+            dataclasses.replace(one, message=exc.redact(one.message)) for one in error.problems
+        )
+        return '\n'.join(_one_line(str(one)) for one in shown)
     if isinstance(error, OSError):
         # Commands report errors of files themselves; this is a full disk, for example.
         return exc.redact(_one_line(f'Cannot continue: {error}.'))

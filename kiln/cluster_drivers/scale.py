@@ -38,10 +38,10 @@ class ScaleManager(abc.ABC):
         order = checked_order(self.order, nodegroup, nodes)
         if len(order) < number:
             raise ClusterDriverError(
-                f'Cannot remove {number} nodes of group {nodegroup.name}: the driver '
-                f'allows {len(order)}.',
-                "Remove fewer nodes. 'kiln node remove --force' removes a node that the driver "
-                'does not allow.',
+                f'Cannot remove {number} of the nodes of group {nodegroup.name}: the driver '
+                f'allows {len(order) or "none"} now.',
+                f"{'Remove fewer nodes. ' if order else ''}'kiln node remove --force' removes a "
+                f'node that the driver does not allow.',
             )
         return order[:number]
 

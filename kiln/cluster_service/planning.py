@@ -27,7 +27,7 @@ from kiln.clusters.exceptions import (
     Problem,
 )
 from kiln.clusters.limits import DEFAULT_LIMITS, NodeLimits
-from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationKind
+from kiln.clusters.models import Cause, Cluster, Node, NodeState, Operation, OperationKind
 from kiln.clusters.spec import (
     MOST_NODES,
     ClusterSpec,
@@ -48,6 +48,7 @@ from kiln.engine.plan.choice import all_held, questions
 from kiln.engine.plan.counts import check_count, resized
 from kiln.engine.plan.desired import Desired, Zones
 from kiln.engine.plan.diff import resize
+from kiln.engine.plan.lifecycle import cause_of
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NOBODY: Mapping[str, str] = MappingProxyType({})
@@ -129,6 +130,12 @@ class Planning:
 
     def _resized_by_engine(self, there: Cluster, request: requests.Resize) -> Proposal:
         """Return the resize of a group whose nodes only an engine of the driver's own knows."""
+        if request.group is None and len(there.spec.groups) > 1:
+            raise ClusterError(
+                f'Cannot resize cluster {there.name!r}: its nodes are built by the engine of '
+                f"{there.pin.name}, so their group must be named: 'kiln cluster scale "
+                f"{there.name} GROUP=COUNT --remove NODE'."
+            )
         group = _group_of(there, request.group, ())
         count = request.count
         if count is None:
@@ -361,6 +368,14 @@ class Planning:
         return Desired(cluster, Context(), self._zones, templates, backend_of=backend_of)
 
     # ---- reading -----------------------------------------------------------------
+
+    def driver_trouble(self, cluster: Cluster) -> Cause | None:
+        """Return why the driver of a cluster cannot be used; None if it can."""
+        try:
+            self._drivers.open(cluster.pin)
+        except ClusterError as exc:
+            return cause_of(exc)
+        return None
 
     def made_with(self, cluster: Cluster) -> Mapping[str, str]:
         """Return the digest of the current spec by group; empty if only its driver knows."""

@@ -15,8 +15,10 @@ from kiln.cluster_service.requests import Request
 from kiln.cluster_service.views import ClusterView
 from kiln.clusters.limits import DEFAULT_LIMITS, NodeLimits
 from kiln.clusters.models import (
+    Cause,
     Cluster,
     Condition,
+    ConditionKind,
     Event,
     Lease,
     Node,
@@ -237,7 +239,7 @@ class Clusters:
 
     def conditions(self, view: ClusterView) -> tuple[Condition, ...]:
         """Return the conditions of a cluster that :meth:`show` returned, each with its cause."""
-        return conditions(
+        found = conditions(
             view.cluster,
             view.nodes or (),
             view.operation,
@@ -245,6 +247,15 @@ class Clusters:
             lease=self._lease(view.cluster.id),
             made_with=self._planning.made_with(view.cluster),
         )
+        trouble = self.driver_trouble(view)
+        blocked = (
+            () if trouble is None else (Condition(kind=ConditionKind.BLOCKED, cause=trouble),)
+        )
+        return (*found, *blocked)
+
+    def driver_trouble(self, view: ClusterView) -> Cause | None:
+        """Return why the driver of a cluster cannot be used, so nothing can change; or None."""
+        return self._planning.driver_trouble(view.cluster)
 
     def worker(self, cluster: str) -> str | None:
         """Return the conductor that works on a cluster now; None without one.

@@ -56,16 +56,27 @@ def _line(text: str) -> str:
 
 
 def why(
-    view: ClusterView, now: float, *, worker: str | None = None, node: Node | None = None
+    view: ClusterView,
+    now: float,
+    *,
+    worker: str | None = None,
+    node: Node | None = None,
+    driver_trouble: Cause | None = None,
 ) -> Iterator[Reason]:
     """Yield the explanations, the cluster's own first; of one node alone if one is given.
 
     :param worker: the conductor that works on the cluster now, as far as is known.
+    :param driver_trouble: why its driver cannot be used, if so.
     """
     if node is not None:
         yield _of_nodes(view, (node,), now)
         return
     yield _of_cluster(view, now, worker)
+    if driver_trouble is not None:
+        yield Reason(
+            about=f'{view.cluster.name}, its driver', said='cannot be used', cause=driver_trouble,
+            next='changes nothing of it, except that it can be deleted', do=_do(driver_trouble),
+        )  # fmt: skip
     settled = view.operation is None or view.operation.state.ended
     if view.cluster.trouble is not None and settled:
         yield _of_driver(view, view.cluster.trouble)

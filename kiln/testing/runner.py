@@ -96,13 +96,15 @@ def subject_of(suite: type) -> str:
 def selected(suites: Iterable[type], select: Iterable[str] | None) -> Iterator[Behaviour]:
     """Yield the selected behaviours, in the order of the kit.
 
-    ``select`` has names or subjects, with wildcards; None selects all.
+    ``select`` has names, also as reports print them, or subjects, with wildcards; None selects
+    all.
     """
     wanted = ['*'] if select is None else list(select)
     for suite in suites:
         subject = subject_of(suite)
         for name in vars(suite):
-            known_as = (subject, subject.lower(), name)
+            printed = name.removeprefix('test_').replace('_', ' ')
+            known_as = (subject, subject.lower(), name, printed)
             fits = (fnmatch.fnmatchcase(one, pattern) for one in known_as for pattern in wanted)
             if name.startswith('test_') and any(fits):
                 yield suite, subject, name

@@ -49,7 +49,8 @@ class ChangingSecret(Secret):
 
 def context(*nodes: Node, join_key: bytes = JOIN_KEY, **more: Any) -> Context:
     """Return the context of a call."""
-    given = {'site': 'kit', 'secrets': Secret(), **more}
+    # A driver that needs credentials is right to refuse a cluster without any.
+    given = {'site': 'kit', 'credentials': 'kit', 'secrets': Secret(), **more}
     return Context(nodes=nodes, join_key=lambda: join_key, **given)
 
 

@@ -4,6 +4,7 @@ import unittest
 
 from kiln import exceptions
 from kiln.cli.exit_codes import ExitCode, UsageError, code_of, code_of_all, explain
+from kiln.clusters.exceptions import InvalidCluster, Problem
 
 EXPECTED = {
     'KilnError': 1,
@@ -79,6 +80,19 @@ class Lines(unittest.TestCase):
     def test_mistakes_in_a_file_of_the_configuration_have_a_line_each(self):
         text = 'Cannot open x: it cannot be used:\nx.toml:1: a is  wrong.\nx.toml:2: b is wrong.'
         self.assertEqual(text.replace('  ', ' '), explain(exceptions.ConfigurationError(text)))
+
+    def test_the_path_of_a_mistake_is_not_taken_for_the_name_of_a_secret(self):
+        problems = [
+            Problem(message='it must be text', path='parameters.admin_password', line=4, column=3),
+            Problem(message='the shelf needs one', path='credentials'),
+            Problem(message='password: hunter22 is too short', path='x'),
+        ]
+        self.assertEqual(
+            'line 4:3: parameters.admin_password: it must be text\n'
+            'credentials: the shelf needs one\n'
+            'x: password: *** is too short',
+            explain(InvalidCluster(problems)),
+        )
 
     def test_a_message_with_a_remedy_is_unchanged(self):
         text = 'Cannot do x: it is taken. Take another.'

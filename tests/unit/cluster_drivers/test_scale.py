@@ -31,7 +31,7 @@ class Removals(unittest.TestCase):
 
     def test_a_node_that_the_driver_leaves_out_is_not_removed(self):
         self.assertEqual(NODES[1:2], FixedOrder(NODES[1:2]).victims(group(), NODES, 1))
-        with self.assertRaisesRegex(ClusterDriverError, 'Cannot remove 2 nodes .*allows 1'):
+        with self.assertRaisesRegex(ClusterDriverError, 'Cannot remove 2 of the nodes .*allows 1'):
             FixedOrder(NODES[1:2]).victims(group(), NODES, 2)
 
     def test_an_order_with_other_or_repeated_nodes_is_refused(self):

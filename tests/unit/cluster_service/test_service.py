@@ -313,8 +313,9 @@ class Drivers(SiteCase):
         other = self.open_site()
         with self.assertRaises(ClusterDriverUnknown):
             other.clusters.plan(Resize(cluster='web', group='front', count=3))
-        ready = [one.kind.value for one in other.clusters.conditions(other.clusters.show('web'))]
-        self.assertEqual(['ready'], ready)
+        ready, blocked = other.clusters.conditions(other.clusters.show('web'))
+        self.assertEqual(('ready', 'blocked'), (ready.kind.value, blocked.kind.value))
+        self.assertEqual('cluster_driver_unknown', blocked.cause.code)
         with self.assertLogs('kiln.engine', 'WARNING') as logs:
             self.conduct(other, Delete(cluster='web'))
         self.assertIn('without its driver', logs.output[0])

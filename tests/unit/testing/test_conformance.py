@@ -126,6 +126,9 @@ class RunTest(QuietTestCase):
     def test_behaviours_are_selected_by_name_or_subject(self):
         report = run_conformance(MinimalDriver, select=['threads*', 'test_a_list_has_*'])
         self.assertEqual({one.subject for one in report.results}, {'Listing', 'Threads and time'})
+        printed = next(one.name for one in report.results if one.subject == 'Listing')
+        again = run_conformance(MinimalDriver, select=[printed])
+        self.assertEqual([printed], [one.name for one in again.results])
 
     def test_a_run_that_showed_nothing_is_not_well(self):
         self.assertFalse(run_conformance(MinimalDriver, select=['nothing']).ok)

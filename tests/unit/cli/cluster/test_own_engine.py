@@ -1,6 +1,7 @@
 """Clusters that an engine of a driver's own builds, from a file to the receipt."""
 
 import json
+import shutil
 
 from kiln.cli.exit_codes import ExitCode
 from tests.unit.cli.cluster.driver_shell import STACK, DriverShell
@@ -50,6 +51,17 @@ class OwnEngine(DriverShell):
         self.set_stack('in_progress')
         said = self.fails(ExitCode.UNAVAILABLE, 'cluster', 'check', 'web', '--timeout', '20')
         self.assertIn('the stack is in_progress', said)
+
+    def test_a_driver_that_is_no_longer_there_is_told_by_why_and_show(self):
+        shutil.rmtree(self.drivers)
+        self.assertIn('web, its driver: cannot be used', self.why())
+        self.assertIn('is not installed', self.why())
+        shown = self.json('cluster', 'show', 'web')
+        self.assertEqual(['ready', 'blocked'], [one['kind'] for one in shown['conditions']])
+
+    def test_a_node_is_removed_with_the_name_of_its_group(self):
+        said = self.fails(ExitCode.CONFLICT, 'node', 'remove', 'web', 'web-work-1', '--yes')
+        self.assertIn("'kiln cluster scale web GROUP=COUNT --remove NODE'", said)
 
     def test_the_receipt_names_what_the_driver_confirmed(self):
         self.ok('cluster', 'delete', 'web', '--yes')
