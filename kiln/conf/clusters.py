@@ -43,6 +43,12 @@ DRIVER_OPTS = [
         'cluster was created: the cluster cannot be changed, and is not healed, until the former '
         'files are back. False: the changed driver is used, with a warning in the log.',
     ),
+    cfg.StrOpt(
+        'program_user',
+        help='User that programs of cluster drivers run as, with all groups of that user. kiln '
+        'must run as root for it, and the user must be able to reach run_path. Unset: they run as '
+        'the user of kiln, and can read what kiln can read.',
+    ),
     cfg.DictOpt(
         'driver_origin',
         default={},

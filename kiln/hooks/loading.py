@@ -63,7 +63,7 @@ def load_hooks(
 
 def _account(user: str, problems: list[Problem]) -> Account | None:
     try:
-        return account_of(user)
+        return account_of(user, what='hooks')
     except AccountError as exc:
         problems.append(Problem(message=f'[hooks] user: {exc}'))
         return None

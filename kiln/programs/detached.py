@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from kiln.programs import supervisor
-from kiln.programs.isolation import environment, limited
+from kiln.programs.accounts import Account
+from kiln.programs.isolation import become_user, environment, limited
 
 #: The files of a run that are kept of each subject, and how long those of old subjects are.
 _KEPT = 5
@@ -47,6 +48,8 @@ class Job:
     #: What the caller wants to know of the run later: plain data.
     facts: Mapping[str, Any]
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: The user that the program runs as; None is the user of kiln.
+    account: Account | None = None
     #: Seconds after which the program is ended, and those that it has to end by itself then.
     seconds: float
     grace_s: float = 10.0
@@ -220,12 +223,15 @@ class Runs:
         new.mkdir(0o700)
         work = str(folder / 'work')
         supervisor.write_json(new / 'job.json', {
-            'argv': limited(job.argv, job.max_disk_mib),
+            'argv': (*become_user(job.account), *limited(job.argv, job.max_disk_mib)),
+            'owner': [job.account.uid, job.account.gid] if job.account else None,
             'environment': {**environment(work), **job.variables},
             'facts': dict(job.facts),
             **{name: getattr(job, name) for name in ('seconds', 'grace_s', 'most_bytes')},
         })  # fmt: skip
         (new / 'document.json').write_bytes(job.document)
+        if job.account:
+            self._open_way(new)
         with (new / 'lock').open('wb') as lock, in_memory(job.secrets) as secrets:
             # The supervisor inherits the lock, so there is no moment without it.
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -233,6 +239,13 @@ class Runs:
             _spawn(folder, lock.fileno(), secrets)
         self._tidy(numbers)
         return Run(folder)
+
+    def _open_way(self, new: Path) -> None:
+        """Let another user reach the working directory, and nothing beside it."""
+        for one in new.iterdir():
+            one.chmod(0o600)
+        for one in self._root, self._folder, new:
+            one.chmod(0o711)
 
     def forget(self) -> None:
         """Remove all runs but the last."""

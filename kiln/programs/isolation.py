@@ -10,8 +10,10 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 from typing import Any
 
+from kiln.programs import become
 from kiln.programs.accounts import Account
 
 #: Where programs without a folder in their name are found.
@@ -27,6 +29,15 @@ _LIMITED = ('/bin/sh', '-c', 'ulimit -c 0 && ulimit -f "$0" && exec "$@"')
 def limited(argv: tuple[str, ...], max_disk_mib: int) -> tuple[str, ...]:
     """Return the words that run a program without core files, and with a limit of its files."""
     return (*_LIMITED, _blocks(max_disk_mib), *argv)
+
+
+def become_user(account: Account | None) -> tuple[str, ...]:
+    """Return the words that come before those of a program that runs as another user."""
+    if account is None:
+        return ()
+    groups = ','.join(map(str, account.groups))
+    switch_to = (str(account.uid), str(account.gid), groups)
+    return (sys.executable, '-I', '-S', become.__file__, *switch_to)
 
 
 def environment(folder: str) -> dict[str, str]:

@@ -11,8 +11,9 @@ import tempfile
 from collections.abc import Mapping
 
 from kiln.programs import supervisor
+from kiln.programs.accounts import Account
 from kiln.programs.detached import in_memory
-from kiln.programs.isolation import ended_within, environment, limited
+from kiln.programs.isolation import become_user, ended_within, environment, limited, switch
 
 _LAST_BYTES = 4096
 _MOST_MIB = 64
@@ -36,6 +37,7 @@ def run_short(
     document: bytes,
     *,
     secrets: bytes = b'',
+    account: Account | None = None,
     variables: Mapping[str, str],
     seconds: float,
     most_bytes: int,
@@ -51,17 +53,20 @@ def run_short(
         given.write(document)
         given.seek(0)
         files = (given.fileno(), out.fileno(), err.fileno(), number)
+        switch(account, folder, *files[:3])
         # Popen gives a program no file at a number of the caller's choice, without a risk for
         # the other threads.
         pid = os.posix_spawn(
             _IN_FOLDER[0],
-            (*_IN_FOLDER, folder, *limited(argv, _MOST_MIB)),
+            (*_IN_FOLDER, folder, *become_user(account), *limited(argv, _MOST_MIB)),
             {**environment(folder), **variables, supervisor.MARK: folder},
             file_actions=[
                 *((os.POSIX_SPAWN_DUP2, one, at) for at, one in enumerate(files)),
                 *((os.POSIX_SPAWN_CLOSE, one) for one in _inherited()),
             ],
             setsid=True,
+            # Python ignores them, and the program would go on to do so.
+            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
         )
         in_time = ended_within(pid, seconds)
         status = _kill(pid, folder)

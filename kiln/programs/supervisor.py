@@ -148,7 +148,13 @@ class _Supervisor:
     def _start(self) -> subprocess.Popen[bytes]:
         work = self._folder / 'work'
         work.mkdir(0o700)
+        owner = self._job['owner']
+        if owner:
+            os.chown(work, *owner)
         with _opened(self._folder) as (given, out, err):
+            # A program that opens /dev/stderr opens the file once more.
+            for one in (given, out, err) if owner else ():
+                os.chown(one, *owner)
             return subprocess.Popen(  # noqa: S603  # the operator installs the driver
                 self._job['argv'], stdin=given, stdout=out, stderr=err, cwd=work,
                 env={**self._job['environment'], MARK: str(self._folder)},

@@ -23,6 +23,7 @@ from kiln.cluster_drivers.values import Context, PlannedChange, Progress, Status
 from kiln.clusters.exceptions import ClusterDriverError, InvalidClusterDriver, Problem
 from kiln.clusters.models import Cluster
 from kiln.clusters.spec import ClusterTemplate, NodeGroupSpec, Strategy
+from kiln.programs.accounts import Account
 from kiln.programs.detached import Runs
 from kiln.programs.watching import RunWatcher
 
@@ -63,6 +64,8 @@ class CommandDriver(ClusterDriver):
     bench: ClassVar[str]
     bench_file: ClassVar[str | None]
 
+    #: The user that the program runs as; None is the user of kiln.
+    account: Account | None = None
     #: The folder of the runs on this host; None is the default.
     runs_in: Path | None = None
     clock: Clock = SYSTEM_CLOCK
@@ -104,7 +107,10 @@ class CommandDriver(ClusterDriver):
     def program(self) -> Program:
         """The program of the driver."""
         path = self.directory / self.program_file
-        return Program(driver=self.name, path=path, variables=self.variables, before=self.before)
+        return Program(
+            driver=self.name, path=path, variables=self.variables, before=self.before,
+            account=self.account,
+        )  # fmt: skip
 
     # ---- calls that begin something --------------------------------------------------------
 

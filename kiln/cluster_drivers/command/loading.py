@@ -14,7 +14,8 @@ from kiln.cluster_drivers.discovery.yaml_types import Named, settled
 from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.records import ClusterType
 from kiln.cluster_drivers.values import Cap
-from kiln.clusters.exceptions import InvalidClusterDriver
+from kiln.clusters.exceptions import InvalidClusterDriver, Problem
+from kiln.programs.accounts import NEEDED_TO_END_ALL, Account, AccountError, account_of
 from kiln.yaml_schema.container_checks import ListOf
 from kiln.yaml_schema.mapping_checks import Field, Record
 from kiln.yaml_schema.mistake_list import Mistakes
@@ -91,21 +92,32 @@ COMMAND = Record(
 )  # fmt: skip
 
 
-def load_command(directory: Path, root: Node, mistakes: Mistakes) -> type[CommandDriver]:
+def load_command(
+    directory: Path, root: Node, mistakes: Mistakes, user: str | None = None
+) -> type[CommandDriver]:
     """Return the driver class of a directory, whose driver.yaml was parsed.
 
+    :param user: the name of the user that the program runs as; None is the user of kiln.
     :raises InvalidClusterDriver: with a problem for each mistake in driver.yaml; without one,
-        because the program cannot be used.
+        because the program cannot be used, or not as that user.
     """
     declared = COMMAND.read(root, mistakes)
     mistakes.raise_any(InvalidClusterDriver)
     assert isinstance(declared, Declared)
-    driver_class = _class_of(declared, directory)
+    driver_class = _class_of(declared, directory, _account(user) if user else None)
     driver_class.open()
     return driver_class
 
 
-def _class_of(declared: Declared, directory: Path) -> type[CommandDriver]:
+def _account(user: str) -> Account | None:
+    try:
+        return account_of(user, what='programs', needed=NEEDED_TO_END_ALL)
+    except AccountError as exc:
+        problem = Problem(message=f'[clusters] program_user: {exc}')
+        raise InvalidClusterDriver([problem]) from exc
+
+
+def _class_of(declared: Declared, directory: Path, account: Account | None) -> type[CommandDriver]:
     offered = {Cap(one.value) for one in declared.capabilities}
     attributes: dict[str, Any] = {
         '__module__': __name__,
@@ -122,5 +134,6 @@ def _class_of(declared: Declared, directory: Path) -> type[CommandDriver]:
         'grace_s': declared.grace_s,
         'bench': _BENCH_PROGRAM if declared.bench else _BENCH,
         'bench_file': declared.bench,
+        'account': account,
     }
     return type(declared.name, (CommandDriver,), attributes)

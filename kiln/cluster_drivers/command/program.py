@@ -13,6 +13,7 @@ from kiln.cluster_drivers.command import protocol
 from kiln.cluster_drivers.command.protocol import Answer, Nonsense, Verb
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.plugins.foreign_files import unsafe_because
+from kiln.programs.accounts import Account
 from kiln.programs.short import run_short
 
 #: Seconds that a program is given for an answer that kiln waits for, and for its description.
@@ -31,6 +32,8 @@ class Program:
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: Words before those of the program in its runs, such as those of a bench.
     before: tuple[str, ...] = ()
+    #: The user that it runs as; None is the user of kiln.
+    account: Account | None = None
     #: Seconds within which it has to answer.
     short_s: float = SHORT_S
 
@@ -85,6 +88,7 @@ class Program:
             (str(self.path), verb.value),
             json.dumps(document).encode() + b'\n',
             secrets=secrets,
+            account=self.account,
             variables=self.variables,
             seconds=seconds,
             most_bytes=protocol.MOST_BYTES,

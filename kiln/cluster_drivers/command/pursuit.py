@@ -58,14 +58,7 @@ class Pursuit:
         with self.runs.locked():
             memory = self._here(memory)
             last = self._last(memory)
-            first = last.number + 1 if last else memory.run + 1
-            if (
-                last
-                and last.state is RunState.RUNNING
-                and _label(last) == (request.id, request.verb)
-            ):
-                first = last.number
-            new = dataclasses.replace(request, first=first)
+            new = dataclasses.replace(request, first=_first(memory, request, last))
             memory = dataclasses.replace(memory, request=new, lost=0, deleted=False)
             return self._pursue(memory, last)
 
@@ -207,6 +200,7 @@ class Pursuit:
         job = Job(
             argv=self.program.argv(verb), document=json.dumps(asked).encode() + b'\n',
             secrets=secrets.document(), variables=self.program.variables,
+            account=self.program.account,
             facts={'request': request.id, 'verb': verb.value, 'state': dict(memory.program)},
             seconds=max(request.deadline_at - self.clock.time(), 0.0), grace_s=self.grace_s,
             most_bytes=protocol.MOST_BYTES,
@@ -289,6 +283,18 @@ def _answer(result: Mapping[str, Any], output: Output, errors: bytes) -> Answer 
         message = f'it printed more than {protocol.MOST_BYTES} bytes, and was ended'
         return Answer(ending=Ending.FAILED, message=message)
     return protocol.answer(result['status'], output, errors)
+
+
+def _first(memory: Memory, request: Request, last: Run | None) -> int:
+    """Return the number of the first run that counts for a request."""
+    if last is None:
+        return memory.run + 1
+    # A run that is not remembered was begun by a process that was killed before it could tell.
+    unknown = last.number > memory.run
+    is_own = _label(last) == (request.id, request.verb)
+    return (
+        last.number if is_own and (unknown or last.state is RunState.RUNNING) else last.number + 1
+    )
 
 
 def _label(run: Run) -> tuple[str, Verb]:

@@ -28,6 +28,8 @@ class DiscoverySettings:
     disabled_hard: bool = False
     #: True if a driver that changed without a new version is out of use for its clusters.
     refuse_changed: bool = False
+    #: The user that programs of drivers run as; None is the user of kiln.
+    program_user: str | None = None
 
     @classmethod
     def from_options(cls, values: Any) -> Self:
@@ -40,6 +42,7 @@ class DiscoverySettings:
             driver_origin=dict(values.driver_origin),
             disabled_hard=values.disabled_hard,
             refuse_changed=values.refuse_changed_drivers,
+            program_user=values.program_user,
         )
 
     def unknown_names(self, records: Iterable[DriverRecord]) -> list[str]:

@@ -41,9 +41,10 @@ class DirectoryDriver(NodeClusterDriver):
         return definition
 
 
-def load_directory(directory: Path) -> type[ClusterDriver]:
+def load_directory(directory: Path, *, program_user: str | None = None) -> type[ClusterDriver]:
     """Return the driver class of a directory.
 
+    :param program_user: the name of the user that a program runs as; None is the user of kiln.
     :raises InvalidClusterDriver: with a problem for each mistake in driver.yaml; if
         driver.yaml has no mistake, for each mistake in the templates, or in the program.
     """
@@ -60,7 +61,7 @@ def load_directory(directory: Path) -> type[ClusterDriver]:
             # Imported here, because few sites run programs.
             from kiln.cluster_drivers.command.loading import load_command
 
-            return load_command(directory.absolute(), root, mistakes)
+            return load_command(directory.absolute(), root, mistakes, program_user)
         declared = DRIVER.read(root, mistakes)
         _check_files(root, directory, mistakes)
     mistakes.raise_any(InvalidClusterDriver)

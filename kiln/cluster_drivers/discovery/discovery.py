@@ -39,6 +39,8 @@ class LoadedDriver:
     driver_class: type | None
     #: None for a module without its own folder.
     folder: Path | None
+    #: The name of the user that a program of the driver runs as; None is the user of kiln.
+    program_user: str | None = None
 
     def whole_class(self) -> type[ClusterDriver]:
         """Return the class of the driver; for a folder without Python, too.
@@ -48,7 +50,7 @@ class LoadedDriver:
         """
         if self.driver_class is None:
             assert self.folder is not None
-            return load_directory(self.folder)
+            return load_directory(self.folder, program_user=self.program_user)
         if not issubclass(self.driver_class, ClusterDriver):
             raise ClusterDriverUnusable(
                 f'Cluster driver "{self.record.name}" from {self.record.origin} cannot be used: '
@@ -66,7 +68,9 @@ class Catalogue:
         *,
         disabled_hard: bool = False,
         refuse_changed: bool = False,
+        program_user: str | None = None,
     ) -> None:
+        self._program_user = program_user
         self._sources = dict(found)
         self._disabled_hard = disabled_hard
         self._refuse_changed = refuse_changed
@@ -138,7 +142,10 @@ class Catalogue:
             )
             error.install = needed.command if needed else None
             raise error from exc
-        return LoadedDriver(record=record, driver_class=driver_class, folder=folder)
+        return LoadedDriver(
+            record=record, driver_class=driver_class, folder=folder,
+            program_user=self._program_user,
+        )  # fmt: skip
 
 
 def discover(settings: DiscoverySettings) -> Catalogue:
@@ -160,6 +167,7 @@ def discover(settings: DiscoverySettings) -> Catalogue:
         catalogued,
         disabled_hard=settings.disabled_hard,
         refuse_changed=settings.refuse_changed,
+        program_user=settings.program_user,
     )
 
 

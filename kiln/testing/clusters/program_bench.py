@@ -151,6 +151,8 @@ class ProgramBench(EngineBench):
         """The driver, without a check of its program."""
         driver = self.driver_class()
         assert isinstance(driver, CommandDriver)
+        # Another user could not reach the folder of the bench.
+        driver.account = None
         return driver
 
     @property

@@ -7,7 +7,7 @@ import unittest
 
 EXAMPLES = pathlib.Path(__file__).parents[3] / 'doc/examples/systemd'
 UNIT = EXAMPLES / 'kiln-conductor.service'
-OVERRIDE = EXAMPLES / 'hooks-user.conf'
+OVERRIDES = (EXAMPLES / 'hooks-user.conf', EXAMPLES / 'programs-user.conf')
 #: On systemd's scale from 0 (closed) to 10 (open).
 MOST_EXPOSED = 3.0
 
@@ -28,14 +28,14 @@ class UnitTest(unittest.TestCase):
         unit.write_text('\n'.join(lines))
         return unit
 
-    def test_the_exposure_of_the_unit_is_below_three_even_with_the_override(self):
-        for files in ([UNIT], [UNIT, OVERRIDE]):
+    def test_the_exposure_of_the_unit_is_below_three_even_with_an_override(self):
+        for files in ([UNIT], *([UNIT, one] for one in OVERRIDES)):
             # The option counts in tenths.
             most = f'--threshold={MOST_EXPOSED * 10:.0f}'
             done = analyze('security', '--offline=true', most, self.unit(*files))
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertIn('Overall exposure level for kiln-conductor.service', done.stdout)
 
-    def test_systemd_knows_all_settings_of_the_unit_and_the_override(self):
-        done = analyze('verify', '--man=no', self.unit(UNIT, OVERRIDE))
+    def test_systemd_knows_all_settings_of_the_unit_and_the_overrides(self):
+        done = analyze('verify', '--man=no', self.unit(UNIT, *OVERRIDES))
         self.assertEqual((done.returncode, done.stderr), (0, ''))

@@ -116,6 +116,24 @@ class Requests(CommandCase):
         self.assertIs(Progress.COMPLETE, self.polled(driver).progress)
         self.assertEqual('x\n', (self.root / 'calls').read_text())
 
+    def test_the_result_of_a_run_that_was_never_reported_counts(self):
+        driver = self.driver(f'create) echo x >>"$AT/calls"; {DONE} ;;')
+        before = self.cluster
+        self.create(driver)
+        self.runs().latest().wait()
+        # The answer is lost with the process.
+        self.cluster = before
+        self.assertIs(Progress.COMPLETE, self.create(driver).progress)
+        self.assertEqual('x\n', (self.root / 'calls').read_text())
+
+    def test_a_request_that_failed_is_begun_again_when_it_is_retried(self):
+        driver = self.driver(f'create) test -e "$AT/ready" && {{ {DONE}; exit 0; }}; exit 1 ;;')
+        self.create(driver)
+        self.assertIs(Progress.FAILED, self.polled(driver).progress)
+        (self.root / 'ready').touch()
+        self.create(driver)
+        self.assertIs(Progress.COMPLETE, self.polled(driver).progress)
+
     def test_a_failure_has_the_words_of_the_program(self):
         driver = self.driver('create) echo "no quota" >&2; exit 3 ;;')
         self.create(driver)

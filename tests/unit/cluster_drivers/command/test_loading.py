@@ -1,9 +1,13 @@
 """Command drivers from folders: what they declare, and what is refused before anything happens."""
 
+import dataclasses
+import os
 import pathlib
+import pwd
 import tempfile
 import unittest
 
+from kiln import conf as kiln_conf
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.calls import open_driver
 from kiln.cluster_drivers.discovery.activation import DiscoverySettings
@@ -48,6 +52,23 @@ class Loading(unittest.TestCase):
         catalogue = discover(DiscoverySettings(driver_path=(self.root,)))
         (record,) = (one for one in catalogue.records if one.name == 'acme_v1')
         self.assertEqual('acme_v1', catalogue.load(record).whole_class().name)
+
+    def loaded_for(self, user):
+        """Load the driver as a site does whose programs run as a user."""
+        write_driver(self.root)
+        values = kiln_conf.load([], [], environment={'KILN_CLUSTERS__PROGRAM_USER': user}).clusters
+        settings = DiscoverySettings.from_options(values)
+        catalogue = discover(dataclasses.replace(settings, driver_path=(self.root,)))
+        (record,) = (one for one in catalogue.records if one.name == 'acme_v1')
+        return catalogue.load(record).whole_class()
+
+    def test_a_user_who_cannot_run_programs_is_refused_before_any_is_run(self):
+        words = r"\[clusters\] program_user: 'no-such-user' is not a user of this host"
+        with self.assertRaisesRegex(InvalidClusterDriver, words):
+            self.loaded_for('no-such-user')
+
+    def test_the_user_of_kiln_needs_no_change(self):
+        self.assertIsNone(self.loaded_for(pwd.getpwuid(os.geteuid()).pw_name).account)
 
     def test_what_it_declares_is_known(self):
         driver_class = load_directory(write_driver(self.root, yaml=DRIVER + MORE))
