@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.monitor import Metric, Monitor
-from kiln.cluster_drivers.parameters import ParameterType
+from kiln.cluster_drivers.parameters import Parameter, ParameterType
 from kiln.cluster_drivers.scale import DefaultScaleManager
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.templates.mappings import OutputMapping, ParameterMapping
@@ -247,3 +247,46 @@ class Roomy(Right):
         definition.add_parameter(ParameterMapping(name='port', type=ParameterType.INTEGER))
         definition.add_output(OutputMapping(name='port', text='{{ port }}'))
         return definition
+
+
+class Narrow(Roomy):
+    """Takes few ports."""
+
+    def get_template_definition(self):
+        definition = super().get_template_definition()
+        definition.parameters['port'] = dataclasses.replace(
+            definition.parameters['port'], minimum=1025
+        )
+        return definition
+
+
+class Heedless(Right):
+    """Takes any change."""
+
+    def validate(self, context, cluster, plan):
+        return super().validate(context, cluster, plan)
+
+
+class Timid(Right):
+    """Takes no reboot."""
+
+    def validate(self, context, cluster, plan):
+        found = tuple(super().validate(context, cluster, plan))
+        reset = any(group.reset for group in plan.groups)
+        return (*found, Problem(message='no', path='nodegroups')) if reset else found
+
+
+def _greet(context, cluster, arguments):
+    return {'greeted': arguments['times']}
+
+
+class Obliging(Right):
+    """Greets nobody at all, if that is asked for."""
+
+    verbs = {  # noqa: RUF012
+        'greet': Verb(
+            run=_greet,
+            help='Greet everybody.',
+            parameters=(Parameter(name='times', type=ParameterType.INTEGER, help='How often.'),),
+        )
+    }

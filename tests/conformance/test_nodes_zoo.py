@@ -4,6 +4,9 @@ import pathlib
 import tempfile
 import unittest
 
+from kiln.cluster_drivers.expectations import Change
+from kiln.cluster_drivers.values import PlannedChange, PlannedGroup
+from kiln.clusters.models import OperationKind
 from kiln.testing.clusters.behaviours.answers import Answers
 from kiln.testing.clusters.behaviours.choice import Choice
 from kiln.testing.clusters.behaviours.crashes import AtCommits, AtRandom
@@ -29,6 +32,7 @@ from tests.conformance.node_animals import (
     giving,
     lasting,
     polling,
+    showing,
     talking,
     telling,
     writing,
@@ -53,6 +57,8 @@ IMPOSSIBLE = (Answers, 'an_impossible_cluster_is_reported')
 CONFIG = (Legible, 'cloud_config_has_what_cloud_init_takes')
 COUNTS = (InMachines, 'the_cluster_counts_the_nodes_that_kiln_has')
 GOES = (InMachines, 'a_node_goes_once_its_work_is_done')
+TOLD = (InMachines, 'what_is_told_of_the_cluster_is_what_its_author_expects')
+CHANGE = (Answers, 'a_change_is_refused_if_its_author_refuses_it_and_no_other')
 STAY = (Choice, 'nodes_that_must_stay_are_kept')
 
 #: Every wrong driver, the behaviour that catches it, and words of the failure.
@@ -101,6 +107,12 @@ ZOO = {
         Incomplete, 'what_is_told_of_nodes_is_what_its_author_expects', 'the outputs'),
     cluster_animals.Roomy: (
         Answers, 'values_that_its_author_refuses_are_reported', 'parameters.port'),
+    cluster_animals.Narrow: (
+        Answers, 'values_that_its_author_accepts_are_no_problem', '1024'),
+    cluster_animals.Heedless: (*CHANGE, 'is not reported'),
+    cluster_animals.Timid: (*CHANGE, 'no'),
+    cluster_animals.Obliging: (
+        VerbRuns, 'arguments_that_its_author_refuses_are_refused', 'is not refused'),
     telling.Heartless: (*STAY, 'that can go'),
     talking.Founding: (
         InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'founded'),
@@ -123,6 +135,16 @@ ZOO = {
     talking.Idle: (InMachines, 'a_rotation_reaches_the_machines', 'the credentials'),
     talking.Remembering: (
         InMachines, 'each_call_can_be_repeated_by_another_process', 'create'),
+    showing.Premature: (
+        InMachines, 'a_node_is_ready_once_the_cluster_counts_it_and_not_before', 'kit-'),
+    showing.Boasting: (*TOLD, 'members is 5.0, not 4'),
+    showing.Modest: (*TOLD, 'verb members with'),
+    showing.Reticent: (*TOLD, 'verb members with'),
+    showing.Contrary: (*TOLD, 'in the order'),
+    showing.Discreet: (*TOLD, 'no trouble is reported with kit-'),
+    showing.Helpless: (*TOLD, 'verb recover, which is to go on'),
+    showing.Neglecting: (
+        InMachines, 'tending_brings_back_a_node_that_the_cluster_has_lost', 'nobody reports it'),
     talking.Brittle: (
         InMachines, 'requests_that_fail_and_answers_that_are_lost_change_nothing', 'create'),
     giving.Roaming: (Versions, 'all_files_that_nodes_depend_on_belong_to_the_version', 'passwd'),
@@ -165,10 +187,29 @@ def judged(driver, suites, select=None, **attributes):
     return run(given, selected(suites, select), None)
 
 
+def _reboot(cluster, nodes):
+    group = PlannedGroup(name=nodes[-1].group, reset=nodes[-1:])
+    plan = PlannedChange(kind=OperationKind.REBOOT, groups=(group,))
+    return Change(cluster=cluster, nodes=nodes, plan=plan)
+
+
+#: By animal: what else an author tells the kit.
+TOLD_OF = {
+    cluster_animals.Narrow: {'accepted': [{'port': 1024}]},
+    cluster_animals.Heedless: {
+        'refused_changes': lambda self, cluster, nodes: [_reboot(cluster, nodes)]},
+    cluster_animals.Timid: {
+        'accepted_changes': lambda self, cluster, nodes: [_reboot(cluster, nodes)]},
+    cluster_animals.Obliging: {'refused_arguments': [('greet', {'times': 0})]},
+}  # fmt: skip
+
+
 def told(animal):
     """Return what the author of a driver tells the kit."""
     if issubclass(animal, choosing.Quorum):
         return LEAST
+    if animal in TOLD_OF:
+        return TOLD_OF[animal]
     if animal is telling.Miscounting:
         return {'expected_readings': lambda self, nodes: {'nodes': len(nodes)}}
     if animal is telling.Misleading:
@@ -196,7 +237,7 @@ class Zoo(unittest.TestCase):
             *judged(reference(polling.ByRule), [Truth], ['*ready*', '*failed']),
             *judged(reference(polling.ByConnection), [Truth], ['*ready*', '*failed']),
             *judged(reference(choosing.Quorum), [Choice], **LEAST),
-            *judged(reference(talking.Talking), [InMachines]),
+            *judged(reference(showing.Showing), [InMachines]),
         ]
         self.assertEqual({BehaviourOutcome.PASSED}, {one.outcome for one in results})
 

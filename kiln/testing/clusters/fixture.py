@@ -12,7 +12,7 @@ from typing import Any
 
 from kiln.clock import SYSTEM_CLOCK
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
-from kiln.cluster_drivers.expectations import Expectations, Least
+from kiln.cluster_drivers.expectations import Change, Expectations, Least
 from kiln.cluster_drivers.values import Bootstrap, Context
 from kiln.clusters.models import Cluster, Node, OperationState
 from kiln.clusters.spec import MachineSpec
@@ -59,6 +59,10 @@ class ClusterFixture(Behaviours):
     refused_groups: Sequence[Mapping[str, int]] = ()
     #: Values of parameters that the driver refuses, each alone.
     refused: Sequence[Mapping[str, Any]] = ()
+    #: Values of parameters that the driver takes, each alone.
+    accepted: Sequence[Mapping[str, Any]] = ()
+    #: Verbs, each with arguments that it refuses without asking a machine.
+    refused_arguments: Sequence[tuple[str, Mapping[str, Any]]] = ()
     #: What differs after an upgrade.
     other: MachineSpec = MachineSpec(image='kit-2')
     #: The bench of the driver's engine, or of its machines; None is the bench that it names.
@@ -91,6 +95,8 @@ class ClusterFixture(Behaviours):
         self.least = self.least or expected.least
         self.refused_groups = self.refused_groups or expected.refused_groups
         self.refused = self.refused or expected.refused
+        self.accepted = self.accepted or expected.accepted
+        self.refused_arguments = self.refused_arguments or expected.refused_arguments
 
     def _expectations(self) -> type[Expectations]:
         """Return what the author expects of the driver; nothing for an engine of its own."""
@@ -123,6 +129,14 @@ class ClusterFixture(Behaviours):
     def staying(self, nodes: Sequence[Node]) -> Collection[Node] | None:
         """Return the nodes that never go, while all others can; None if that is not known."""
         return self._expectations().staying(nodes)
+
+    def refused_changes(self, cluster: Cluster, nodes: Sequence[Node]) -> Sequence[Change]:
+        """Return changes that the driver refuses."""
+        return self._expectations().refused_changes(cluster, nodes)
+
+    def accepted_changes(self, cluster: Cluster, nodes: Sequence[Node]) -> Sequence[Change]:
+        """Return changes that the driver accepts."""
+        return self._expectations().accepted_changes(cluster, nodes)
 
     def expected_outputs(self, nodes: Sequence[Node]) -> Mapping[str, Any] | None:
         """Return the outputs of a cluster; None if that is not known."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import ssl
-from collections.abc import Collection, Mapping
-from typing import NoReturn
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
 from kiln.cluster_drivers.expectations import Expectations
 from kiln.cluster_drivers.values import Bootstrap
@@ -52,6 +53,9 @@ class MachineBench(Expectations):
 
     #: The ports at which each machine answers.
     ports: frozenset[int] = frozenset()
+    #: The verb that goes on with one node of the first role once all others of it are lost;
+    #: its argument is ``node``.
+    recovery: str = ''
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
@@ -63,6 +67,9 @@ class MachineBench(Expectations):
 
     def stop(self, machine: Booted) -> None:
         """Take a machine that has ended, without a warning."""
+
+    def die(self, machine: Booted) -> None:
+        """Take a machine that does not run any longer; its node still stands in the cloud."""
 
     def answer(self, machine: Booted, request: Request) -> Response:
         """Return what a machine answers; what it is asked to do is done when it answers."""
@@ -81,6 +88,29 @@ class MachineBench(Expectations):
     def wrongs(self) -> Collection[str]:
         """Return what is wrong with the cluster, whatever the driver believes of it."""
         return ()
+
+    def answers(self, folder: Path) -> Collection[tuple[str, Mapping[str, Any], Any]]:
+        """Return verbs with arguments, and what each answers now; None if it refuses them.
+
+        :param folder: An empty folder for verbs that write files.
+        """
+        return ()
+
+    def readings(self) -> Mapping[str, float | None]:
+        """Return what the monitor measures now; a metric that is not named can be anything."""
+        return {}
+
+    def order(self, nodes: Sequence[Node]) -> Sequence[Node] | None:
+        """Return the order in which the scale manager lets nodes go now; None for any."""
+        return None
+
+    def troubles(self) -> Collection[str] | None:
+        """Return words of the trouble that the driver reports now; None if that is not known."""
+        return None
+
+    def lose(self, name: str) -> None:
+        """Let the cluster forget a node whose machine runs and is not told."""
+        _lacks('lose')
 
     def serve(self, name: str, seconds: float) -> None:
         """Let a node have work, for some seconds from now or until it is moved away."""

@@ -23,6 +23,7 @@ class AgentBench(MachineBench):
     least = {'worker': lambda count: count // 2 + 1}  # noqa: RUF012
     refused_groups = ({'worker': 0},)
     refused = ({'port': 1023}, {'port': 65_536})
+    accepted = ({'port': 1024}, {'port': 65_535})
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(clock)

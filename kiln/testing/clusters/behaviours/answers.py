@@ -16,6 +16,7 @@ from typing import Any
 from kiln.clock import SYSTEM_CLOCK, Deadline, deadline_scope
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.calls import call_driver
+from kiln.cluster_drivers.expectations import Change
 from kiln.cluster_drivers.monitor import Gauge
 from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import (
@@ -189,6 +190,41 @@ class Answers(ClusterFixture):
                 {f'parameters.{name}' for name in values}, {one.path for one in found}
             )
 
+    def test_values_that_its_author_accepts_are_no_problem(self) -> None:
+        opened = self.nodes_driver()
+        if not self.accepted:
+            self.not_for_this_driver('its author names no values that are accepted')
+        for values in self.accepted:
+            right = self.a_cluster(opened, **values)
+            plan = samples.creation(right)
+            found = opened.validate(context=samples.context(), cluster=right, plan=plan)
+            self.assertEqual([], list(found), dict(values))
+
+    def test_a_change_is_refused_if_its_author_refuses_it_and_no_other(self) -> None:
+        opened = self.nodes_driver()
+        cluster = self.a_whole(opened)
+        nodes = samples.nodes_of(cluster)
+        refused = self.refused_changes(cluster, nodes)
+        accepted = self.accepted_changes(cluster, nodes)
+        if not refused and not accepted:
+            self.not_for_this_driver('its author names no changes')
+        for one in refused:
+            self._assert_reported(list(opened.validate(**self._of_change(one))), str(one.plan))
+        for one in accepted:
+            self.assertEqual([], list(opened.validate(**self._of_change(one))), one.plan)
+
+    def _of_change(self, change: Change) -> Mapping[str, Any]:
+        context = samples.context(*change.nodes)
+        return {'context': context, 'cluster': change.cluster, 'plan': change.plan}
+
+    def _assert_reported(self, problems: Sequence[Problem], what: str) -> None:
+        self.assertTrue(problems, f'{what} is not reported.')
+        for one in problems:
+            self.assertTrue(one.message.strip(), 'A problem has no message.')
+            self.assertRegex(
+                one.path, _PLACE, 'The path of a problem is a place in the cluster file.'
+            )
+
     def test_an_impossible_cluster_is_reported(self) -> None:
         opened = self.nodes_driver()
         if type(opened).validate is NodeClusterDriver.validate:
@@ -199,12 +235,7 @@ class Answers(ClusterFixture):
             impossible = samples.with_roles(self.a_cluster(opened), counts)
             plan = samples.creation(impossible)
             found = list(opened.validate(**self.of_whole(impossible), plan=plan))
-            self.assertTrue(found, f'{dict(counts)} is not reported.')
-            for one in found:
-                self.assertTrue(one.message.strip(), 'A problem has no message.')
-                self.assertRegex(
-                    one.path, _PLACE, 'The path of a problem is a place in the cluster file.'
-                )
+            self._assert_reported(found, str(dict(counts)))
 
     def test_the_status_report_is_plain_data(self) -> None:
         opened = self.nodes_driver()

@@ -20,6 +20,17 @@ class InMachines(JourneyFixture):
     def test_the_cluster_counts_the_nodes_that_kiln_has(self) -> None:
         self._none('differences', 'The cluster counts other nodes than kiln.', needs='members')
 
+    def test_a_node_is_ready_once_the_cluster_counts_it_and_not_before(self) -> None:
+        self._none('early', 'Nodes are ready before the cluster counts them.', needs='members')
+
+    def test_what_is_told_of_the_cluster_is_what_its_author_expects(self) -> None:
+        self._none('mistold', 'What is told is not what the bench says.')
+
+    def test_tending_brings_back_a_node_that_the_cluster_has_lost(self) -> None:
+        if not self.nodes_driver().tends:
+            self.not_for_this_driver('it tends no cluster')
+        self._none('lost', 'The machine of a node runs, and the cluster lacks it.', needs='lose')
+
     def test_nothing_is_wrong_with_the_cluster_itself(self) -> None:
         self._none('wrongs', 'The bench finds something wrong.')
 

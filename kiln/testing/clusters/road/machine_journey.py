@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kiln.clock import Deadline, deadline_scope
 from kiln.cluster_drivers.base import NodeClusterDriver
-from kiln.cluster_drivers.values import Cap
-from kiln.cluster_service.requests import Rebuild, Resize, Rotate, Rotated
-from kiln.clusters.exceptions import ClusterError
+from kiln.cluster_drivers.values import Cap, ReadyState
+from kiln.cluster_service.requests import Rebuild, Replace, Resize, Rotate, Rotated
+from kiln.clusters.exceptions import ClusterDriverDefect, ClusterError
 from kiln.clusters.models import Node, NodeState
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers.authoring.bench import CannotBeShown
@@ -71,6 +73,12 @@ class MachineJourney(Journey):
     troubles: list[str] = dataclasses.field(default_factory=list)
     #: Metrics without a value.
     unknown: list[str] = dataclasses.field(default_factory=list)
+    #: Nodes that were ready before the cluster counted them.
+    early: list[str] = dataclasses.field(default_factory=list)
+    #: What is told of the cluster, and is not what the bench says.
+    mistold: list[str] = dataclasses.field(default_factory=list)
+    #: Nodes that the cluster lost while their machines ran, and that nobody brought back.
+    lost: list[str] = dataclasses.field(default_factory=list)
     #: What is measured although no machine answers.
     stale: list[str] = dataclasses.field(default_factory=list)
     #: What a rotation has not renewed.
@@ -145,23 +153,31 @@ class _Traveller(Traveller):
 
     def take(self, method: str, arguments: Mapping[str, Any], answer: Any) -> None:
         """Take what a node is given."""
+        node = arguments.get('node')
         if method == 'bootstrap':
             self._machines.give(arguments['node'], answer)
+        if method == 'is_ready' and node is not None and answer.state is ReadyState.READY:
+            with contextlib.suppress(CannotBeShown):
+                if node.name not in self._machines.bench.members():
+                    self.journey.early.append(node.name)
 
     # ---- the way ---------------------------------------------------------------------
 
     def removal(self, first: str) -> Iterator[Step]:
         """Remove a node by its name while it serves."""
         self._measure()
+        self._compare_told('of a cluster that is well')
         if Cap.RESIZE in self.driver.capabilities:
             leaving = self.site.nodes()[-2]
             self._offered(lambda: self._machines.serve(leaving.name, WORK_S))
+            self._compare_told('of a cluster that serves')
             yield 'remove a node that serves', Resize(cluster=CLUSTER, remove=(leaving.name,))
 
     def replaced(self) -> Node:
         """Return the oldest node, whose machine has died."""
         dying = self.site.nodes()[0]
         self._machines.kill(dying.name)
+        self._compare_told('of a cluster with a dead machine')
         return dying
 
     def more(self, counts: Mapping[str, int]) -> Iterator[Step]:
@@ -178,11 +194,49 @@ class _Traveller(Traveller):
         self._measure_nothing()
         group = samples.group_of(list(counts)[-1])
         if not self.troubled:
+            self._lose_one()
+            yield from self._recovery(counts)
             self._leave_one(group)
             self._grow_alone(group)
             self._return_alone()
         self._offered(lambda: self._machines.serve_to_the_end(LONGEST_S))
         self._deleted_from = self.site.clock.monotonic()
+
+    def _lose_one(self) -> None:
+        """Let the cluster forget a node whose machine runs: tending it brings the node back."""
+        for lost in {one.group: one for one in self.site.nodes()}.values():
+            try:
+                self._machines.bench.lose(lost.name)
+            except CannotBeShown as exc:
+                self.journey.not_offered.append(str(exc))
+                return
+            for _ in range(_POLLS):
+                trouble = self.site.tend()
+                back = self._offered(lambda: lost.name in self._machines.bench.members())  # noqa: B023
+                if trouble is not None and back and lost.name in trouble.message:
+                    self.journey.lost.append(f'{lost.name} is back, and still: {trouble.message}')
+                self.site.clock.advance(_ALONE_S / _POLLS)
+            if back is False:
+                told = 'nobody reports it' if trouble is None else trouble.message
+                self.journey.lost.append(f'{lost.name}: {told}')
+
+    def _recovery(self, counts: Mapping[str, int]) -> Iterator[Step]:
+        """Go on with one node of the first role, all others of which have died."""
+        verb, group = self._machines.bench.recovery, samples.group_of(next(iter(counts)))
+        *dead, kept = (one for one in self.site.nodes() if one.group == group)
+        if not verb or not dead:
+            return
+        for one in dead:
+            self._machines.kill(one.name)
+        if reason := self._run(verb, {'node': kept.name})[1]:
+            self.journey.mistold.append(
+                f'verb {verb}, which is to go on with {kept.name}: {reason}'
+            )
+            return
+        yield (
+            'replace what was lost',
+            Replace(cluster=CLUSTER, nodes=tuple(one.id for one in dead)),
+        )
 
     def _leave_one(self, group: str) -> None:
         """Ask whether a node with work can go while one node of its group stays."""
@@ -236,14 +290,25 @@ class _Traveller(Traveller):
 
     def _call(self, method: str, nodes: Sequence[Node], node: Node) -> Any:
         """Return what the driver answers about a node; None for an error."""
+        return self._ask(method, nodes, node=node)
+
+    def _ask(
+        self,
+        method: str,
+        nodes: Sequence[Node],
+        *,
+        then: Callable[[Any], Any] = lambda answer: answer,
+        **more: Any,
+    ) -> Any:
+        """Return what the driver answers about a cluster with some nodes; None for an error."""
         cluster = self.site.cluster()
         given: dict[str, Any] = {'secrets': self._secrets}
         with contextlib.suppress(ClusterError):
             given['join_key'] = known_key(self.site.store, cluster.id)
-        of = {'context': samples.context(*nodes, **given), 'cluster': cluster, 'node': node}
+        of = {'context': samples.context(*nodes, **given), 'cluster': cluster, **more}
         with deadline_scope(Deadline.after(_ALONE_S, self.site.clock)):
             try:
-                return getattr(self.driver.open(), method)(**of)
+                return then(getattr(self.driver.open(), method)(**of))
             # The code of an author can raise anything.
             except Exception:
                 return None
@@ -259,6 +324,7 @@ class _Traveller(Traveller):
         """Compare what kiln has with what the machines have; go on if the change succeeded."""
         reason = self.journey.steps[title]
         goes_on = not reason or _REFUSED in reason
+        self._find_wrongs(f'at the end of "{title}"')
         if goes_on and title != 'delete':
             self._compare(title)
         elif goes_on and (took_s := self._deleted_in_s()) > _DELETED_S:
@@ -289,6 +355,64 @@ class _Traveller(Traveller):
             where = 'kiln alone' if name in ours else 'the cluster alone'
             self.journey.differences.append(f'after "{title}", {where} has {name}')
 
+    def _compare_told(self, what: str) -> None:
+        """Compare what is told of the cluster with what its bench says."""
+        if self.troubled:
+            return
+        self.journey.mistold += [
+            f'{one}, {what}'
+            for one in (*self._readings(), *self._orders(), *self._answers(), *self._troubles())
+        ]
+        self._find_wrongs(f'once verbs were run {what}')
+
+    def _readings(self) -> Iterator[str]:
+        expected = self._machines.bench.readings()
+        if not expected:
+            return
+        found = {one.metric.name: one.value for one in self.site.site.metrics(CLUSTER)}
+        for name, value in expected.items():
+            if not _is_near(value, found.get(name)):
+                yield f'{name} is {found.get(name)}, not {value}'
+
+    def _orders(self) -> Iterator[str]:
+        nodes = self.site.nodes()
+        for group in self.site.cluster().spec.groups:
+            asked = [one for one in nodes if one.group == group.name]
+            expected = self._machines.bench.order(asked)
+            if expected is None:
+                continue
+            found = self._ask('get_scale_manager', nodes, then=lambda one: one.order(group, asked))  # noqa: B023
+            names = [one.name for one in found or ()]
+            if names != [one.name for one in expected]:
+                yield f'nodes of group {group.name} go in the order {", ".join(names)}'
+
+    def _answers(self) -> Iterator[str]:
+        folder = Path(tempfile.mkdtemp(dir=self.site.folder))
+        for verb, arguments, expected in self._machines.bench.answers(folder):
+            answer, reason = self._run(verb, arguments)
+            if answer != expected:
+                told = f'answers {answer or reason}, not {expected}'
+                yield f'verb {verb} with {dict(arguments)} {told}'
+
+    def _run(self, verb: str, arguments: Mapping[str, Any]) -> tuple[Any, str]:
+        """Return what a verb answers, or None and its error."""
+        try:
+            return self.site.site.run_verb(self.driver.name, verb, CLUSTER, arguments), ''
+        except ClusterDriverDefect as exc:
+            return exc, str(exc)
+        except KilnError as exc:
+            return None, str(exc)
+
+    def _troubles(self) -> Iterator[str]:
+        expected = self._machines.bench.troubles()
+        if expected is None or self.driver.tend is NodeClusterDriver.tend:
+            return
+        trouble = self.site.tend()
+        told = '' if trouble is None else trouble.message
+        yield from (f'no trouble is reported with {one}' for one in expected if one not in told)
+        if told and not expected:
+            yield f'a trouble is reported: {told}'
+
     def _measure(self) -> None:
         if Cap.MONITOR in self.driver.capabilities:
             asked = len(self._network.asked)
@@ -316,3 +440,9 @@ class _Traveller(Traveller):
         except CannotBeShown as exc:
             self.journey.not_offered.append(str(exc))
             return None
+
+
+def _is_near(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=1e-6)

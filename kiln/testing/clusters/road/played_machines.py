@@ -58,11 +58,17 @@ class PlayedMachines:
 
     def kill(self, name: str) -> None:
         """Let the machine of a node die."""
-        self._dead |= {one for one, booted in self._booted.items() if booted.node.name == name}
+        self._die(*(one for one, booted in self._booted.items() if booted.node.name == name))
 
     def kill_all(self) -> None:
         """Let all machines die that run now."""
-        self._dead |= self._booted.keys()
+        self._die(*self._booted)
+
+    def _die(self, *machine_ids: str) -> None:
+        for one in machine_ids:
+            if one not in self._dead:
+                self._dead.add(one)
+                self._called(self.bench.die, self._booted[one])
 
     def boot_again(self, name: str) -> None:
         """Let the machine of a node boot with an empty disk, also a dead one."""
