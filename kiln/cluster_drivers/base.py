@@ -271,8 +271,9 @@ class ClusterDriver(abc.ABC):
     def rotate_credential(self, context: Context, cluster: Cluster) -> StatusReport | None:
         """Start to give the cluster new credentials for the cloud.
 
-        While the report is IN_PROGRESS, :meth:`update_cluster_status` is polled. A driver of
-        nodes can return None once it is done.
+        While the report is IN_PROGRESS, :meth:`update_cluster_status` is polled. To renew twice
+        is allowed, as after a crash. A driver of nodes can return None once it is done; of its
+        report only the progress and the reason count.
         """
         self.require(Cap.ROTATE_CREDENTIAL)
         return None
@@ -320,6 +321,12 @@ class NodeClusterDriver(ClusterDriver):
     Changes succeed also if a machine does what it is asked and its answer is lost, and if a
     node is dead, the oldest too. Once the driver has tended the cluster, the cluster itself
     counts the nodes that kiln has.
+
+    Calls of :meth:`bootstrap`, :meth:`is_ready` and :meth:`drain` about different nodes of a
+    cluster run at the same time, each on a thread of its own, and after a crash one of another
+    process can still be under way. A list of members that such a call reads, changes and
+    writes back loses what another call wrote: write only if the list has not changed, let one
+    leader write it, or hold a lock of the cluster's own engine.
     """
 
     #: The rule by which a node is ready.
@@ -394,7 +401,8 @@ class NodeClusterDriver(ClusterDriver):
     def is_ready(self, context: Context, cluster: Cluster, node: Node) -> Readiness:
         """Return the readiness of a node; polled while its machine runs.
 
-        An error counts as "not ready", and is shown as the reason.
+        Several calls can be under way at once, about one node each. An error counts as
+        "not ready", and is shown as the reason.
         """
         return self.ready(context, node)
 
@@ -402,15 +410,16 @@ class NodeClusterDriver(ClusterDriver):
         """Start to move a node's work away; return done once the node has none left.
 
         Polled until done, or until the ``drain_timeout`` of the group's strategy: then the
-        node goes with its work. An error counts as "not done".
+        node goes with its work. Several calls can be under way at once, about one node each.
+        An error counts as "not done".
         """
         return DRAINED
 
     def tend(self, context: Context, cluster: Cluster) -> None:
         """Repair what has gone wrong in the whole cluster; one cheap check if nothing has.
 
-        Called periodically while no operation works on the cluster, and never after a
-        failed change. Nothing else changes the cluster during the call;
+        Called periodically by a conductor while no operation works on the cluster, and never
+        after a failed change. Nothing else changes the cluster during the call;
         :func:`current_deadline` returns the deadline. A driver that does not override the
         method is not called.
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import pkgutil
+import sys
+from collections.abc import Mapping
+from types import ModuleType
 
 from kiln.cli.arguments import TEXT_FORMAT, argument
 from kiln.cli.base import KilnCommand
@@ -11,59 +14,60 @@ from kiln.cli.driver.lookup import KINDS
 from kiln.cli.exit_codes import UsageError
 from kiln.plugins.outline import members_of, outline
 
-_VALUES = 'kiln.cluster_drivers.values'
-#: The classes of each contract, in the order in which an author meets them.
-_CLASSES = {
-    'cluster': (
-        'kiln.cluster_drivers.base:ClusterDriver',
-        'kiln.cluster_drivers.base:NodeClusterDriver',
-        *(
-            f'{_VALUES}:{name}'
-            for name in (
-                'Context',
-                'Secrets',
-                'Bootstrap',
-                'Readiness',
-                'Drained',
-                'StatusReport',
-                'Progress',
-                'PlannedChange',
-                'PlannedGroup',
-            )
+#: By kind, the names of each contract, and the module from which an author imports each; in
+#: the order in which an author meets them.
+_NAMES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    'cluster': {
+        'kiln.cluster_drivers.base': ('ClusterDriver', 'NodeClusterDriver'),
+        'kiln.cluster_drivers.values': (
+            'Context', 'Secrets', 'NoSecrets', 'join_token', 'Bootstrap',
+            'Readiness', 'ReadyState', 'READY', 'Drained', 'DRAINED',
+            'StatusReport', 'Progress', 'PlannedChange', 'PlannedGroup', 'Cap',
         ),
-        'kiln.cluster_drivers.scale:ScaleManager',
-        'kiln.cluster_drivers.monitor:Monitor',
-        'kiln.cluster_drivers.monitor:Metric',
-        'kiln.cluster_drivers.verbs:Verb',
-        'kiln.cluster_drivers.parameters:Parameter',
-        'kiln.cluster_drivers.templates.definition:TemplateDefinition',
-        'kiln.cluster_drivers.templates.mappings:ParameterMapping',
-        'kiln.cluster_drivers.templates.mappings:FileMapping',
-        'kiln.cluster_drivers.templates.mappings:OutputMapping',
-        'kiln.clusters.models:Cluster',
-        'kiln.clusters.models:Node',
-        'kiln.clusters.models:NodeState',
-        'kiln.clusters.models:Operation',
-        'kiln.clusters.spec:ClusterSpec',
-        'kiln.clusters.spec:NodeGroupSpec',
-        'kiln.clusters.spec:MachineSpec',
-        'kiln.clusters.exceptions:ClusterDriverError',
-        'kiln.clusters.exceptions:Problem',
-    ),
-    'compute': (
-        'kiln.compute_drivers.base:AmphoraComputeDriver',
-        'kiln.compute_drivers.hooks:ComputeHooks',
-        'kiln.models:BuildRequest',
-        'kiln.models:Amphora',
-        'kiln.models:State',
-    ),
-}
+        'kiln.models': ('InjectedFile', 'AmphoraType'),
+        'kiln.cluster_drivers.readiness': (
+            'ReadyRule', 'WhenActive', 'WhenConsole', 'WhenTcp', 'WhenHttp', 'within_deadline',
+        ),
+        'kiln.clock': ('current_deadline', 'Deadline'),
+        'kiln.cluster_drivers.scale': ('ScaleManager', 'DefaultScaleManager'),
+        'kiln.cluster_drivers.monitor': ('Monitor', 'Metric'),
+        'kiln.cluster_drivers.verbs': ('Verb', 'Run'),
+        'kiln.cluster_drivers.parameters': ('Parameter', 'ParameterType'),
+        'kiln.cluster_drivers.templates.definition': ('TemplateDefinition',),
+        'kiln.cluster_drivers.templates.mappings': (
+            'ParameterMapping', 'FileMapping', 'OutputMapping', 'Definition',
+        ),
+        'kiln.clusters.models': (
+            'Cluster', 'Node', 'NodeState', 'Operation', 'OperationKind', 'OperationState',
+            'Cause', 'DriverPin', 'Aim',
+        ),
+        'kiln.clusters.spec': (
+            'ClusterSpec', 'ClusterTemplate', 'NodeGroupSpec', 'MachineSpec', 'Effective',
+            'Scope', 'Shape', 'Zones', 'ZoneRule', 'Place', 'Strategy', 'Portion', 'Health',
+            'Fallback', 'VictimRule',
+        ),
+        'kiln.clusters.exceptions': ('ClusterDriverError', 'MissingCapability', 'Problem'),
+        'kiln.cluster_drivers.expectations': ('Expectations', 'Least'),
+        'kiln.testing.clusters': (
+            'MachineBench', 'Booted', 'Request', 'Response', 'Machine', 'EngineBench',
+            'EngineNode', 'ClusterDriverConformance', 'CrashConformance',
+            'OwnEngineConformance', 'Site', 'run_cluster_conformance', 'find_driver',
+        ),
+        'kiln.testing.clock': ('VirtualClock',),
+    },
+    'compute': {
+        'kiln.compute_drivers.base': ('AmphoraComputeDriver',),
+        'kiln.compute_drivers.hooks': ('ComputeHooks',),
+        'kiln.models': ('BuildRequest', 'InjectedFile', 'Amphora', 'State'),
+    },
+}  # fmt: skip
 
 
 class Contract(KilnCommand):
-    """Print the contract of drivers: classes and methods with their promises.
+    """Print the contract of drivers: classes, functions and values with their promises.
 
-    It is the outline of kiln's own source, so it fits the installed version.
+    Each has the line that imports it. It is the outline of kiln's own source, so it fits the
+    installed version.
     """
 
     arguments = (
@@ -71,7 +75,7 @@ class Contract(KilnCommand):
             'name',
             metavar='NAME',
             nargs='?',
-            help='Only this class, or this member of any class, such as drain.',
+            help='Only this class, function or value, or this member of any class, such as drain.',
         ),
         argument(
             '--kind',
@@ -83,17 +87,32 @@ class Contract(KilnCommand):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        classes = [pkgutil.resolve_name(path) for path in _CLASSES[parsed_args.kind]]
-        name = parsed_args.name
+        wanted, contract = parsed_args.name, _NAMES[parsed_args.kind]
         found = {
-            one.__name__: outline(one, None if name in (None, one.__name__) else name)
-            for one in classes
-            if name in (None, one.__name__) or name in members_of(one)
+            name: f'from {module} import {name}\n\n{text}'
+            for module, names in contract.items()
+            for name in names
+            if (text := _outline(module, name, wanted))
         }
         if not found:
-            names = ', '.join(one.__name__ for one in classes)
+            known = ', '.join(name for names in contract.values() for name in names)
             raise UsageError(
-                f'Cannot find {name!r} in the contract of {parsed_args.kind} drivers: name a '
-                f'member, or one of {names}.'
+                f'Cannot find {wanted!r} in the contract of {parsed_args.kind} drivers: name a '
+                f'member, or one of {known}.'
             )
-        self.write_as(parsed_args.formatter, text='\n\n'.join(found.values()), data=found)
+        self.write_as(parsed_args.formatter, text='\n\n\n'.join(found.values()), data=found)
+
+
+def _outline(module: str, name: str, wanted: str | None) -> str:
+    """Return the outline of a name, or of its wanted member; empty if it is not wanted."""
+    home = _home(module, name)
+    if wanted in (None, name):
+        return outline(home, name)
+    return outline(home, name, wanted) if wanted in members_of(home, name) else ''
+
+
+def _home(module: str, name: str) -> ModuleType:
+    """Return the module that defines a name, which another can export."""
+    value = pkgutil.resolve_name(f'{module}:{name}')
+    # Classes and functions know their module; other values are exported by it alone.
+    return sys.modules[value.__module__ if hasattr(value, '__qualname__') else module]

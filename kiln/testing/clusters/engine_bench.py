@@ -45,7 +45,8 @@ class EngineNode:
     boots: int | None = dataclasses.field(default=None, compare=False)
     image: str | None = None
     flavor: str | None = None
-    #: All parameters that the node was made with.
+    #: All parameters that the node was made with as owners set them, without the driver's own
+    #: defaults.
     parameters: Mapping[str, Any] | None = None
 
 
@@ -63,7 +64,7 @@ class EngineBench:
     other: MachineSpec = MachineSpec(image='kit-2')
     #: Values that the driver refuses; each alone, of the cluster or of a group.
     refused: Sequence[MachineSpec] = ()
-    #: Seconds of the fake clock within which each operation ends.
+    #: Deadline of each operation in seconds of the fake clock; not how long the engine takes.
     takes_s: float = 300.0
     #: True if a bench in another process that is given the same folder has the same engine:
     #: the engine is a file or a server, not an object in memory.

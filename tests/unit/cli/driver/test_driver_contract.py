@@ -34,6 +34,33 @@ class Contract(Shell):
         self.assertEqual(['StatusReport'], list(found))
         self.assertIn('#: Stored with the cluster', found['StatusReport'])
 
+    def test_a_function_and_a_value_are_shown_with_the_line_that_imports_them(self):
+        for name, text in (
+            ('join_token', 'def join_token(context: Context, node: Node) -> str:'),
+            ('READY', 'READY = Readiness(ReadyState.READY)'),
+        ):
+            found = self.json('driver', 'contract', name)[name]
+            self.assertTrue(
+                found.startswith(f'from kiln.cluster_drivers.values import {name}\n\n{text}'),
+                found,
+            )
+
+    def test_constructors_are_shown(self):
+        for name, arguments in (
+            ('ScaleManager', 'context: Context, cluster: Cluster'),
+            ('ClusterDriverError', "reason: str, hint: str = '', retryable: bool | None = None"),
+            ('MachineBench', 'clock: VirtualClock'),
+        ):
+            found = self.json('driver', 'contract', name)[name]
+            self.assertIn(f'def __init__(self, {arguments}) -> None:', found)
+
+    def test_each_import_works(self):
+        for kind in ('cluster', 'compute'):
+            for name, text in self.json('driver', 'contract', '--kind', kind).items():
+                line, _, rest = text.partition('\n')
+                exec(line, {})
+                self.assertIn(name, rest)
+
     def test_an_unknown_name_is_refused_with_the_classes(self):
         said = self.fails(2, 'driver', 'contract', 'drian')
         self.assertIn("Cannot find 'drian'", said)
