@@ -47,7 +47,7 @@ _NAMES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             'Fallback', 'VictimRule',
         ),
         'kiln.clusters.exceptions': ('ClusterDriverError', 'MissingCapability', 'Problem'),
-        'kiln.cluster_drivers.expectations': ('Expectations', 'Least'),
+        'kiln.cluster_drivers.expectations': ('Expectations', 'Change', 'Least'),
         'kiln.testing.clusters': (
             'MachineBench', 'Booted', 'Request', 'Response', 'Machine', 'EngineBench',
             'EngineNode', 'ClusterDriverConformance', 'CrashConformance',

@@ -213,7 +213,7 @@ class _Traveller(Traveller):
             for _ in range(_POLLS):
                 trouble = self.site.tend()
                 back = self._offered(lambda: lost.name in self._machines.bench.members())  # noqa: B023
-                if trouble is not None and back:
+                if trouble is not None and back and lost.name in trouble.message:
                     self.journey.lost.append(f'{lost.name} is back, and still: {trouble.message}')
                 self.site.clock.advance(_ALONE_S / _POLLS)
             if back is False:

@@ -122,6 +122,9 @@ KIT = {
 #: refused, a monitor, a rotation, and machines to which the driver talks. Reports omit them.
 NOT_ITS_OWN = {
     'test_values_that_its_author_refuses_are_reported',
+    'test_values_that_its_author_accepts_are_no_problem',
+    'test_a_change_is_refused_if_its_author_refuses_it_and_no_other',
+    'test_arguments_that_its_author_refuses_are_refused',
     'test_a_monitor_that_asks_nobody_follows_the_nodes',
     *(name for name in vars(InMachines) if name.startswith('test_')),
 }
