@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kiln.foreign.answers import NotJson, parse_json
+
 #: The product names of the services.
 SERVICES = {
     'compute': 'Nova',
@@ -15,6 +17,7 @@ SERVICES = {
     'image': 'Glance',
     'identity': 'Keystone',
     'orchestration': 'Heat',
+    'baremetal': 'Ironic',
 }
 
 _LONGEST_REASON = 500
@@ -84,13 +87,23 @@ def _own_words(body: Any) -> str | None:
     # frame around Nova: {"message": ..., "code": "404 Not Found", "title": ...}.
     if isinstance(errors := body.get('errors'), list) and errors:
         body = {'errors': errors[0]}
+    # Ironic: {"error_message": ...}, a fault, which older versions write as JSON text.
+    if isinstance(fault := body.get('error_message'), str):
+        body = {'error_message': _as_json(fault)}
     faults = [body] if {'message', 'code', 'title'} <= body.keys() else body.values()
     for fault in faults:
         if isinstance(fault, Mapping):
-            for key in ('message', 'detail', 'title'):
+            for key in ('message', 'detail', 'title', 'faultstring'):
                 if isinstance(text := fault.get(key), str) and text.strip():
                     return None if _BREAK.sub('', text).strip() == _NO_PATH else text
     return None
+
+
+def _as_json(text: str) -> Any:
+    try:
+        return parse_json(text)
+    except NotJson:
+        return {'message': text}
 
 
 def _fit_to_tell(text: str) -> str:

@@ -218,7 +218,7 @@ COVERED = {
     'kiln.compute_drivers.docker.api.client': 'docker_engine',
     'kiln.compute_drivers.docker.api.ssh': 'docker_ssh',
     'kiln.compute_drivers.nova.api.client': 'nova',
-    'kiln.compute_drivers.nova.api.failures': 'keystone',
+    'kiln.compute_drivers.authoring.openstack_failures': 'keystone',
     'kiln.openstack.session': 'keystone',
     'kiln.compute_drivers.nova.notifications.broker': 'notifications',
     'kiln.compute_drivers.nova.notifications.bus': 'notifications',
