@@ -25,6 +25,7 @@ _SECONDS = re.compile(r'[0-9]{1,9}(\.[0-9]+)?')
 # The web framework's own message for a path that the service does not have. It
 # never refers to an object of the service.
 _NO_PATH = 'The resource could not be found.'
+_FAULTS = ('faultstring', 'description')
 _BREAK = re.compile(r'<br ?/?>')
 # Nova quotes values that do not fit its schemas, even secret ones.
 _QUOTING = re.compile(
@@ -87,23 +88,27 @@ def _own_words(body: Any) -> str | None:
     # frame around Nova: {"message": ..., "code": "404 Not Found", "title": ...}.
     if isinstance(errors := body.get('errors'), list) and errors:
         body = {'errors': errors[0]}
-    # Ironic: {"error_message": ...}, a fault, which older versions write as JSON text.
-    if isinstance(fault := body.get('error_message'), str):
-        body = {'error_message': _as_json(fault)}
+    # Ironic: {"error_message": ...}, with a fault, as JSON or as text of JSON. For a path that
+    # it does not have, its web framework writes a title there.
+    if 'error_message' in body:
+        return _ironics_words(body['error_message'])
     faults = [body] if {'message', 'code', 'title'} <= body.keys() else body.values()
     for fault in faults:
         if isinstance(fault, Mapping):
-            for key in ('message', 'detail', 'title', 'faultstring'):
+            for key in ('message', 'detail', 'title'):
                 if isinstance(text := fault.get(key), str) and text.strip():
                     return None if _BREAK.sub('', text).strip() == _NO_PATH else text
     return None
 
 
-def _as_json(text: str) -> Any:
-    try:
-        return parse_json(text)
-    except NotJson:
-        return {'message': text}
+def _ironics_words(fault: Any) -> str | None:
+    if isinstance(fault, str):
+        try:
+            fault = parse_json(fault)
+        except NotJson:
+            return None
+    words = [fault.get(key) for key in _FAULTS] if isinstance(fault, Mapping) else []
+    return next((text for text in words if isinstance(text, str) and text.strip()), None)
 
 
 def _fit_to_tell(text: str) -> str:

@@ -190,7 +190,7 @@ def ironic_error(status, said='the test says so', **more):
     return Answer(status, json.dumps({'error_message': fault}), **more)
 
 
-_ONE, _CLAIM = r'/v1/nodes/[0-9a-f-]{36}', r'/v1/allocations/[0-9a-f-]{36}'
+_ONE, _CLAIM = r'/nodes/[0-9a-f-]{36}', r'/allocations/[0-9a-f-]{36}'
 _REQUESTS = {
     # What makes a machine; the claim before it makes none.
     Call.BUILD: ('PUT', rf'{_ONE}/states/provision'),
@@ -198,11 +198,11 @@ _REQUESTS = {
     Call.GET: ('GET', _CLAIM),
     Call.STATUS: ('GET', _CLAIM),
     Call.FIND_BUILD: ('GET', _CLAIM),
-    Call.LIST: ('GET', '/v1/allocations'),
-    Call.FIND: ('GET', '/v1/allocations'),
-    Call.CHANGES: ('GET', '/v1/allocations'),
-    Call.STATUSES: ('GET', rf'/v1/allocations|{_CLAIM}'),
-    Call.CHECK: ('GET', '/v1/allocations'),
+    Call.LIST: ('GET', '/allocations'),
+    Call.FIND: ('GET', '/allocations'),
+    Call.CHANGES: ('GET', '/allocations'),
+    Call.STATUSES: ('GET', rf'/allocations|{_CLAIM}'),
+    Call.CHECK: ('GET', '/allocations'),
 }
 
 

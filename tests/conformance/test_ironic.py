@@ -1,0 +1,163 @@
+"""The Ironic driver keeps every promise on a played Ironic: bare, wrapped, and when it fails."""
+
+import contextlib
+import unittest
+from types import MappingProxyType
+
+from kiln.clock import SYSTEM_CLOCK
+from kiln.compute.stack import assemble
+from kiln.compute_drivers.authoring.bench import Bench
+from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.ironic.driver import IronicDriver
+from kiln.models import ImageFacts, State
+from kiln.telemetry.events import Listener
+from kiln.testing.clock import VirtualClock
+from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
+from kiln.wrappers.base import DriverWrapper
+from kiln.wrappers.circuit.breaker import BreakerDriver
+from tests.conformance import test_wrapped
+from tests.unit.compute_drivers.ironic.case import IMAGE, options_of
+from tests.unit.compute_drivers.ironic.played import PlayedIronic
+
+OTHER_IMAGE = IMAGE.replace('debian', 'other')
+_CLAIM, _PROVISION = r'/v1/allocations/', '/states/provision$'
+_REQUESTS = {
+    Call.BUILD: ('PUT', _PROVISION),
+    Call.DELETE: ('PUT', _PROVISION),
+    Call.GET: ('GET', _CLAIM),
+    Call.STATUS: ('GET', _CLAIM),
+    Call.FIND_BUILD: ('GET', _CLAIM),
+    Call.LIST: ('GET', '/v1/allocations$'),
+    Call.FIND: ('GET', '/v1/allocations$'),
+    Call.CHANGES: ('GET', '/v1/allocations$'),
+    Call.STATUSES: ('GET', '/v1/allocations'),
+    Call.CHECK: ('GET', '/v1/allocations$'),
+}
+
+
+class PlayedBench(Bench):
+    """Makes the played Ironic fail."""
+
+    states = MappingProxyType(
+        {
+            'rescue': State.ACTIVE, 'service failed': State.ERROR, 'deploy hold': State.BUILDING,
+            'newly invented': State.UNKNOWN,
+        }
+    )  # fmt: skip
+
+    def __init__(self, driver, ironic):
+        super().__init__(driver)
+        self._ironic = ironic
+
+    def refuse(self, call):
+        if call is Call.BUILD:
+            self._ironic.fail_html(*_REQUESTS[call], 404)
+        else:
+            self._ironic.fail(*_REQUESTS[call], 503)
+
+    def lose_answer(self, call):
+        self._ironic.fail(*_REQUESTS[call], 502, None, after=True)
+
+    def limit_rate(self, call, retry_after):
+        self._ironic.fail(*_REQUESTS[call], 429, **{'Retry-After': str(retry_after)})
+
+    def exhaust_capacity(self):
+        for node in self._ironic.nodes.values():
+            node['maintenance'] = True
+
+    def fail_build(self, text):
+        self._ironic.deploy_fault = text
+
+    def stall_build(self):
+        self._ironic.stalls = 1
+
+    def vanish(self, amphora_id):
+        self._ironic._end(self._ironic.allocations[amphora_id.partition('.')[0]])
+
+    def enter_state(self, amphora_id, state):
+        node = self._node(amphora_id)
+        node['provision_state'] = state
+
+    def _node(self, amphora_id):
+        uuid = amphora_id.partition('.')[0]
+        return next(one for one in self._ironic.nodes.values() if one['instance_uuid'] == uuid)
+
+    def reboots_hard(self, amphora_id):
+        return self._node(amphora_id)['last_power_target'] == 'rebooting'
+
+    def lacking(self, amphora_id, request):
+        drive = self._ironic.drives[self._node(amphora_id)['uuid']]
+        data = drive.get('user_data') or ''
+        lacking = {'user_data'} if request.user_data else set()
+        if request.user_data and request.user_data.decode('utf-8', 'replace')[:9] in data:
+            lacking = set()
+        if list(request.keys) != list(drive['meta_data'].get('public_keys', {}).values()):
+            lacking.add('keys')
+        if any(file.path not in data for file in request.files):
+            lacking.add('files')
+        return lacking
+
+    @contextlib.contextmanager
+    def outage(self):
+        self._ironic.fail('GET', '', 503, times=10**6)
+        for method in ('POST', 'PUT', 'PATCH', 'DELETE'):
+            self._ironic.fail(method, '', 503, times=10**6)
+        try:
+            yield
+        finally:
+            self._ironic.faults.clear()
+
+
+class OnPlayedIronic:
+    """Opens drivers of one played Ironic, where nothing takes time."""
+
+    images = (
+        ImageFacts(id=IMAGE, name='debian.qcow2'), ImageFacts(id=OTHER_IMAGE, name='other.qcow2'),
+    )  # fmt: skip
+    one_backend = True
+
+    def setUp(self):
+        self.ironic_clock = self.a_clock()
+        self.ironic = self.enterContext(PlayedIronic(nodes=40, clock=self.ironic_clock))
+        super().setUp()
+
+    def a_clock(self):
+        return VirtualClock()
+
+    def make_driver(self):
+        options = options_of(baremetal_endpoint_override=self.ironic.url, page_size=4)
+        driver = IronicDriver.open(options, name='metal', owner='kiln', clock=self.ironic_clock)
+        self.addCleanup(driver.close)
+        return self.wrap(driver)
+
+    def wrap(self, driver):
+        return driver
+
+    def make_faults(self, driver):
+        return PlayedBench(driver, self.ironic)
+
+
+class PlayedIronicConformance(
+    OnPlayedIronic, ComputeDriverConformance, FaultConformance, unittest.TestCase
+):
+    def setUp(self):
+        super().setUp()
+        self.bench.lacking = self.faults.lacking
+        self.bench.reboots_hard = self.faults.reboots_hard
+
+
+class WrappedPlayedIronicConformance(OnPlayedIronic, ComputeDriverConformance, unittest.TestCase):
+    def wrap(self, driver):
+        return BreakerDriver(DriverWrapper(driver))
+
+
+class AssembledPlayedIronicConformance(
+    OnPlayedIronic, ComputeDriverConformance, unittest.TestCase
+):
+    def a_clock(self):
+        return SYSTEM_CLOCK
+
+    def wrap(self, driver):
+        stack = assemble(driver, test_wrapped.AssembledConformance.settings, [Listener()])
+        self.addCleanup(stack.close, 5.0)
+        return stack.executor
