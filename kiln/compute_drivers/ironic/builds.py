@@ -151,12 +151,13 @@ class Builds:
         """
         flavor = chosen.flavor if isinstance(chosen, Chosen) else chosen
         for _ in self._pauses(self._conf.claim_timeout):
+            if claim.state == 'allocating':
+                found = self._reader.claim(asked, claim.uuid)
+                if found is None:
+                    raise asked.error(BuildConflict, 'its allocation was deleted.', retryable=True)
+                claim = found
             if claim.state != 'allocating':
                 break
-            found = self._reader.claim(asked, claim.uuid)
-            if found is None:
-                raise asked.error(BuildConflict, 'its allocation was deleted.', retryable=True)
-            claim = found
         if claim.state == 'allocating':
             raise asked.error(
                 BuildOutcomeUnknown,

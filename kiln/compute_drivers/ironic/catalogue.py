@@ -110,10 +110,10 @@ class Catalogue:
         return wanted.Image(source=str(self._of_glance(asked, name)['id']))
 
     def image_facts(self, asked: Asked, name: str) -> ImageFacts:
-        """Return the facts of an image; of a URL only its name is known."""
+        """Return the facts of an image; an image of a URL has no name but that."""
         if wanted.is_url(name):
-            source = wanted.image_at(asked, name).source
-            return ImageFacts(id=name, name=source.rpartition('/')[2])
+            wanted.image_at(asked, name)
+            return ImageFacts(id=name, name=name)
         found = self._of_glance(asked, name)
         properties = {
             str(key): value

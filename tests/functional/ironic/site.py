@@ -38,7 +38,7 @@ def options_of(given):
 
 
 class IronicCase(CloudTestCase):
-    """Drivers of one Ironic, which all reach it through one proxy; nodes of a class of their own."""
+    """Drivers of one Ironic behind one proxy, with nodes of a class of their own."""
 
     services = ('ironic',)
     who = 'kiln-system'

@@ -22,7 +22,7 @@ class OnIronic:
     timeout_s = 120.0
     soon_s = 60.0
     images = (
-        ImageFacts(id=IMAGE, name='none.qcow2'), ImageFacts(id=OTHER_IMAGE, name='other.qcow2'),
+        ImageFacts(id=IMAGE), ImageFacts(id=OTHER_IMAGE),
     )  # fmt: skip
 
     def make_driver(self):

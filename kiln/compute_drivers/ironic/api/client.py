@@ -5,6 +5,7 @@ keystoneauth has the tokens, the catalogue and the connections.
 
 from __future__ import annotations
 
+import dataclasses
 import email.utils
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from kiln.compute_drivers.ironic.api import errors
 from kiln.exceptions import (
     ConfigurationError,
     Outcome,
+    ResourceNotFoundError,
     ServiceTimeout,
     ServiceUnavailable,
     UnsupportedOperation,
@@ -95,17 +97,27 @@ class Services:
     ) -> Iterator[dict[str, Any]]:
         """Yield all nodes, or all allocations, page by page, each once."""
         query: dict[str, Any] = {'limit': self._page_size, 'fields': ','.join(fields), **filters}
+        looking = dataclasses.replace(asked, looking=True)
         seen: set[str] = set()
         while True:
-            answer = self.ask(asked, 'GET', f'/{what}', query=query)
+            try:
+                answer = self.ask(looking, 'GET', f'/{what}', query=query)
+            except ResourceNotFoundError:
+                # The last row of the page before is gone, so that Ironic cannot go on from it.
+                if query.pop('marker', None) is None:
+                    raise
+                continue
             found = answer.get(what)
             rows = [row for row in found if isinstance(row, dict)] if found else []
             new = [row for row in rows if str(row.get('uuid')) not in seen]
             seen.update(str(row.get('uuid')) for row in new)
             yield from new
-            # Ironic can allow fewer rows than requested, and shows that only by a link.
-            if not new or not answer.get('next'):
+            # Ironic can allow fewer rows than requested, and shows that only by a link. A page
+            # can have nothing new where the list was begun again.
+            if not rows or not answer.get('next'):
                 return
+            if rows[-1].get('uuid') == query.get('marker'):
+                raise asked.error(ServiceUnavailable, f'Ironic repeats a page of its {what}.')
             query['marker'] = rows[-1].get('uuid')
 
     def minor(self, asked: Asked) -> int:

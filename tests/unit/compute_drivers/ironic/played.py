@@ -45,7 +45,8 @@ class PlayedIronic:
         #: Config drives by the uuid of their node.
         self.drives = {}
         self.basic = False
-        #: True if allocations are never processed.
+        #: Claims that find no node, and True if claims are never processed.
+        self.full = 0
         self.idle = False
 
     # ---- HTTP ------------------------------------------------------------
@@ -173,6 +174,9 @@ class PlayedIronic:
         if self.idle:
             return
         free = [node for node in self.nodes.values() if _fits(node, made)]
+        if self.full:
+            self.full -= 1
+            free = []
         if not free:
             made['state'] = 'error'
             made['last_error'] = (
@@ -315,13 +319,16 @@ class PlayedIronic:
     # ---- lists -----------------------------------------------------------
 
     def _page(self, what, rows, query):
-        start = 0
         if marker := query.get('marker'):
-            start = [row['uuid'] for row in rows].index(marker) + 1
+            every = list(self.nodes if what == 'nodes' else self.allocations)
+            if marker not in every:
+                raise Refused(404, f'{what} {marker} could not be found.')
+            later = set(every[every.index(marker) + 1 :])
+            rows = [row for row in rows if row['uuid'] in later]
         limit = int(query.get('limit', 1000))
-        page = rows[start : start + limit]
+        page = rows[:limit]
         answer = {what: [_of_fields(row, query) for row in page]}
-        if len(rows) > start + limit:
+        if len(rows) > limit:
             answer['next'] = f'{self.url}/v1/{what}?marker={page[-1]["uuid"]}'
         return answer
 
