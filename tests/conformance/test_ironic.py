@@ -13,7 +13,7 @@ from kiln.compute.stack import assemble
 from kiln.compute_drivers.authoring.bench import Bench
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.ironic.driver import IronicDriver
-from kiln.models import ImageFacts, State
+from kiln.models import ImageFacts, Resource, State
 from kiln.telemetry.events import Listener
 from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
@@ -148,10 +148,15 @@ class OnPlayedIronic:
         return VirtualClock()
 
     def make_driver(self):
-        options = options_of(baremetal_endpoint_override=self.ironic.url, page_size=4)
+        options = options_of(
+            baremetal_endpoint_override=self.ironic.url, page_size=4, **self.more()
+        )
         driver = IronicDriver.open(options, name='metal', owner='kiln', clock=self.ironic_clock)
         self.addCleanup(driver.close)
         return self.wrap(driver)
+
+    def more(self):
+        return {}
 
     def wrap(self, driver):
         return driver
@@ -184,3 +189,29 @@ class AssembledPlayedIronicConformance(
         stack = assemble(driver, test_wrapped.AssembledConformance.settings, [Listener()])
         self.addCleanup(stack.close, 5.0)
         return stack.executor
+
+
+class NetworkedPlayedIronicConformance(
+    OnPlayedIronic, ComputeDriverConformance, FaultConformance, unittest.TestCase
+):
+    """With Neutron beside Ironic."""
+
+    network_ids = ('net-1', 'net-2')
+
+    def more(self):
+        return {
+            'use_neutron': True,
+            'network_endpoint_override': self.ironic.url,
+            'networks': ['net-2'],
+        }
+
+    def port_id(self):
+        return self._port()
+
+    def _port(self, **more):
+        _, made = self.ironic._new_port({'network_id': 'net-1', **more})
+        return made['port']['id']
+
+    def make_resources(self):
+        port_id = self._port(description=f'kiln-site:{self.driver.owner}')
+        return [Resource(kind='port', id=port_id, owner=self.driver.owner)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.ironic import claims, states
 from kiln.compute_drivers.ironic.api.client import Services
 from kiln.compute_drivers.ironic.catalogue import Catalogue
+from kiln.compute_drivers.ironic.ports import Ports
 from kiln.compute_drivers.ironic.reading import Reader, Seen
 from kiln.exceptions import (
     InstanceStateConflict,
@@ -16,7 +18,7 @@ from kiln.exceptions import (
     NotSuspendedError,
     UnsupportedOperation,
 )
-from kiln.models import State
+from kiln.models import Attachment, State
 
 #: What checks an image, of which a new image can need less.
 _CHECKS = ('image_os_hash_algo', 'image_os_hash_value', 'image_checksum')
@@ -27,8 +29,11 @@ _PASSING = frozenset({State.PENDING, State.BUILDING, State.DELETING, State.UNKNO
 class Actions:
     """Starts actions; Ironic performs them later."""
 
-    def __init__(self, services: Services, reader: Reader, catalogue: Catalogue) -> None:
+    def __init__(
+        self, services: Services, reader: Reader, catalogue: Catalogue, ports: Ports
+    ) -> None:
         self._services = services
+        self._ports = ports
         self._reader = reader
         self._catalogue = catalogue
 
@@ -86,6 +91,28 @@ class Actions:
         self._services.ask(asked, 'PATCH', f'/allocations/{seen.claim.uuid}', body=body)
         self._services.ask(asked, 'PUT', f'{path}/states/provision', body={'target': 'rebuild'})
 
+    # ---- ports -----------------------------------------------------------------
+
+    def attach_port(self, asked: Asked, port_id: str) -> Attachment:
+        """Hang a port on a node."""
+        seen = self._reader.one(asked)
+        if found := self._ports.hangs(asked, seen.claim.id, port_id):
+            return found
+        return self._ports.attach(asked, self._in_use(asked, seen), port_id)
+
+    def attach_network(self, asked: Asked, network_id: str, address: str | None) -> Attachment:
+        """Hang a new port of a network on a node."""
+        seen = self._in_use(asked, self._reader.one(asked))
+        return self._ports.attach_network(asked, seen, network_id, address)
+
+    def detach_port(self, asked: Asked, port_id: str) -> None:
+        """Take a port from a node, if it hangs there."""
+        self._ports.detach(asked, self._reader.one(asked), port_id)
+
+    def detach_network(self, asked: Asked, network_id: str) -> None:
+        """Take all ports of a network from a node."""
+        self._ports.detach_network(asked, self._reader.one(asked), network_id)
+
     def _change_image(self, asked: Asked, path: str, info: Mapping[str, str]) -> None:
         before = self._services.ask(asked, 'GET', path, query={'fields': 'instance_info'})
         former = before.get('instance_info') or {}
@@ -116,7 +143,16 @@ class Actions:
         self, asked: Asked, or_else: type[InstanceStateConflict] = InstanceStateConflict
     ) -> Seen:
         """Return an amphora whose node is deployed, and in use."""
-        seen = self._reader.one(asked)
+        return self._in_use(asked, self._reader.one(asked), or_else)
+
+    def _in_use(
+        self,
+        asked: Asked,
+        seen: Seen,
+        or_else: type[InstanceStateConflict] = InstanceStateConflict,
+    ) -> Seen:
+        # The amphora is to blame, and not the port that is to be attached.
+        asked = dataclasses.replace(asked, resource_id=None)
         at = (seen.node or {}).get('provision_state')
         if at == states.ACTIVE and not seen.claim.deleting:
             return seen

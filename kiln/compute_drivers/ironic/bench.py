@@ -11,3 +11,7 @@ class IronicBench(Bench):
     # A machine boots several times until it is deployed.
     timeout_s = 3600.0
     soon_s = 60.0
+    knows_ports = True
+    knows_networks = True
+    reports_ports = True
+    reports_networks = True

@@ -18,6 +18,7 @@ from kiln.compute_drivers.ironic.api.client import Services
 from kiln.compute_drivers.ironic.api.errors import is_locked
 from kiln.compute_drivers.ironic.catalogue import Catalogue
 from kiln.compute_drivers.ironic.claims import Claim
+from kiln.compute_drivers.ironic.ports import Ports
 from kiln.compute_drivers.ironic.reading import Node, Reader
 from kiln.compute_drivers.ironic.releases import Releases
 from kiln.compute_drivers.ironic.translate import as_built
@@ -45,6 +46,8 @@ class Chosen:
     flavor: wanted.Flavor
     image: wanted.Image
     image_name: str
+    port_ids: tuple[str, ...]
+    networks: tuple[str, ...]
     drive: Callable[[Claim], dict[str, Any]]
 
 
@@ -58,6 +61,7 @@ class Builds:
         reader: Reader,
         catalogue: Catalogue,
         releases: Releases,
+        ports: Ports,
         clock: Clock,
     ) -> None:
         self._conf = conf
@@ -65,6 +69,7 @@ class Builds:
         self._reader = reader
         self._catalogue = catalogue
         self._releases = releases
+        self._ports = ports
         self._clock = clock
 
     def build(self, request: BuildRequest) -> str:
@@ -107,6 +112,8 @@ class Builds:
             flavor=self._choose_flavor(asked, request),
             image=self._catalogue.image(asked, name),
             image_name=name,
+            port_ids=request.port_ids,
+            networks=request.network_ids,
             drive=lambda claim: wanted.config_drive(asked, request, claim),
         )
 
@@ -184,6 +191,9 @@ class Builds:
     def _deploy(self, asked: Asked, claim: Claim, node: Node, chosen: Chosen) -> None:
         path = f'/nodes/{node["uuid"]}'
         place = self._place(claim, node, chosen)
+        place['addresses'] += self._ports.hang_all(
+            asked, claim, node, chosen.port_ids, chosen.networks
+        )
         drive = chosen.drive(claim)
         info = wanted.instance_info(claim, chosen.image, chosen.flavor, self._conf.root_gb)
         body = claims.patch(place=place)
@@ -221,7 +231,8 @@ class Builds:
 
     def _place(self, claim: Claim, node: Node, chosen: Chosen) -> dict[str, Any]:
         """Return what the claim keeps of its place."""
-        place: dict[str, Any] = {'addresses': addresses_of(node)}
+        addresses = [] if self._ports.used else addresses_of(node)
+        place: dict[str, Any] = {'addresses': addresses}
         if claim.text('image') is None:
             place['default_image'] = chosen.image_name
         if (zone := self._catalogue.zone_of(node)) is not None:

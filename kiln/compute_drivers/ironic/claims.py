@@ -97,12 +97,6 @@ class Claim:
         return found if isinstance(found, Mapping) else {}
 
     @property
-    def ports(self) -> tuple[str, ...]:
-        """Ports that kiln created for the amphora."""
-        found = self.place.get('ports')
-        return tuple(map(str, found)) if isinstance(found, list) else ()
-
-    @property
     def addresses(self) -> tuple[Address, ...]:
         """Addresses of the amphora."""
         found = self.place.get('addresses')

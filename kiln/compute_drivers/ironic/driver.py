@@ -16,20 +16,37 @@ from kiln.compute_drivers.ironic.api.client import Services
 from kiln.compute_drivers.ironic.builds import Builds
 from kiln.compute_drivers.ironic.catalogue import Catalogue
 from kiln.compute_drivers.ironic.pool import Pool
+from kiln.compute_drivers.ironic.ports import PORT, Ports
 from kiln.compute_drivers.ironic.reading import Reader, Seen
 from kiln.compute_drivers.ironic.releases import Releases
+from kiln.exceptions import InstanceStateConflict, InvalidRequest, ResourceNotFoundError
 from kiln.models import (
+    Ability,
     Amphora,
     AmphoraType,
+    Attachment,
     BuildRequest,
     ComputeStatus,
     DriverHealth,
     ImageFacts,
     Limits,
+    Resource,
 )
 from kiln.openstack.session import open_session
 
-_REFUSED = frozenset({'sec_groups', 'server_group_id', 'network_ids', 'port_ids'})
+#: Build options that bare metal does not have, and those that need Neutron.
+_REFUSED = frozenset({'sec_groups', 'server_group_id'})
+_CABLED = frozenset({'network_ids', 'port_ids'})
+_BY_NEUTRON = frozenset(
+    {
+        Ability.ATTACH_PORT,
+        Ability.DETACH_PORT,
+        Ability.ATTACH_NETWORK,
+        Ability.DETACH_NETWORK,
+        Ability.LIST_RESOURCES,
+        Ability.DELETE_RESOURCE,
+    }
+)
 
 
 class IronicDriver(AmphoraComputeDriver, MachinePool):
@@ -44,7 +61,6 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
     options = lazy_options('kiln.compute_drivers.ironic.conf')
     #: The bench of the conformance kit; only the kit imports it.
     bench = 'kiln.compute_drivers.ironic.bench:IronicBench'
-    limits = Limits(amphora_types=frozenset({AmphoraType.BARE_METAL}), refused_options=_REFUSED)
     name = 'ironic'
     # One amphora is two requests, and all of them are two lists.
     most_read_by_id = 1
@@ -53,16 +69,23 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
         self.clock = clock
         session, region = open_session(conf)
         self._services = Services(conf, session, region=region, clock=clock)
-        self._releases = Releases(self._services, clock)
+        self._ports = Ports(self._services, used=conf.use_neutron, networks=conf.networks)
+        self._releases = Releases(self._services, self._ports, clock)
         self._reader = Reader(
             self._services, clock, claim_s=conf.claim_timeout, unfinished=self._releases.add
         )
         self._releases.reader = self._reader
         self._catalogue = Catalogue(self._services, zone_property=conf.zone_property)
         self._builds = Builds(
-            conf, self._services, self._reader, self._catalogue, self._releases, clock
+            conf,
+            self._services,
+            self._reader,
+            self._catalogue,
+            self._releases,
+            self._ports,
+            clock,
         )
-        self._actions = Actions(self._services, self._reader, self._catalogue)
+        self._actions = Actions(self._services, self._reader, self._catalogue, self._ports)
         self._pool = Pool(self._services, self._catalogue)
 
     @classmethod
@@ -75,6 +98,17 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
         """Stop deleting; deletes that wait are finished by the next process."""
         self._releases.close()
         self._services.close()
+
+    # ---- limits and abilities, with Neutron or without -------------------------
+
+    @property
+    def limits(self) -> Limits:
+        refused = _REFUSED | (frozenset() if self._ports.used else _CABLED)
+        return Limits(amphora_types=frozenset({AmphoraType.BARE_METAL}), refused_options=refused)
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        return super().abilities - (frozenset() if self._ports.used else _BY_NEUTRON)
 
     # ---- build, delete, find -------------------------------------------------
 
@@ -126,6 +160,40 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
 
     def _rebuild(self, amphora_id: str, image_id: str | None) -> None:
         self._actions.rebuild(Asked.about('rebuild', amphora_id), image_id)
+
+    # ---- ports and networks ------------------------------------------------------
+
+    def _attach_port(self, amphora_id: str, port_id: str) -> Attachment:
+        asked = Asked.about(f'attach port {port_id} to', amphora_id, port_id)
+        return self._actions.attach_port(asked, port_id)
+
+    def _detach_port(self, amphora_id: str, port_id: str) -> None:
+        asked = Asked.about(f'detach port {port_id} from', amphora_id, port_id)
+        self._actions.detach_port(asked, port_id)
+
+    def _attach_network(self, amphora_id: str, network_id: str, address: str | None) -> Attachment:
+        asked = Asked.about(f'attach network {network_id} to', amphora_id, network_id)
+        return self._actions.attach_network(asked, network_id, address)
+
+    def _detach_network(self, amphora_id: str, network_id: str) -> None:
+        asked = Asked.about(f'detach network {network_id} from', amphora_id, network_id)
+        self._actions.detach_network(asked, network_id)
+
+    def _list_resources(self, owner: str) -> Iterable[Resource]:
+        return self._ports.resources(Asked(verb='list', subject=f'the ports of {owner}'), owner)
+
+    def _delete_resource(self, resource: Resource) -> None:
+        asked = Asked.of(f'delete {resource.kind}', resource.id)
+        if resource.kind != PORT:
+            raise asked.error(InvalidRequest, 'only ports are resources of this backend.')
+        try:
+            holder = self._ports.holder(asked, resource.id)
+        except ResourceNotFoundError:
+            return
+        # A port can keep the id of an amphora that is gone.
+        if holder and self._statuses((holder,)):
+            raise asked.error(InstanceStateConflict, f'amphora {holder} uses it.')
+        self._ports.delete(asked, resource.id)
 
     # ---- validation --------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from kiln.compute_drivers.ironic import claims, states
 from kiln.compute_drivers.ironic.api.client import Services
 from kiln.compute_drivers.ironic.api.errors import is_locked
 from kiln.compute_drivers.ironic.claims import Claim
+from kiln.compute_drivers.ironic.ports import Ports
 from kiln.compute_drivers.ironic.reading import Node, Reader
 from kiln.exceptions import (
     AmphoraComputeError,
@@ -37,8 +38,9 @@ _GIVEN_BACK = frozenset({'deleting', 'cleaning', 'clean wait', 'clean hold', 'cl
 class Releases:
     """Gives nodes back; one thread runs while deletes wait."""
 
-    def __init__(self, services: Services, clock: Clock) -> None:
+    def __init__(self, services: Services, ports: Ports, clock: Clock) -> None:
         self._services = services
+        self._ports = ports
         self._clock = clock
         #: Set by the driver: both need each other.
         self.reader: Reader
@@ -54,6 +56,7 @@ class Releases:
         :raises DeleteFailed: Ironic refuses it, and waiting would not help.
         """
         if self._gives_back(asked, claim):
+            self._ports.try_take_down(asked, claim)
             return
         path = f'/allocations/{claim.uuid}'
         try:
@@ -68,6 +71,7 @@ class Releases:
             node = self.reader.node(asked, claim.node_uuid)
             if node is not None and node.get('instance_uuid') == claim.uuid:
                 self._bare(asked, node)
+                self._ports.take_down(asked, claim, node)
         try:
             self._services.ask(asked, 'DELETE', f'/allocations/{claim.uuid}')
         except ResourceNotFoundError:
@@ -164,7 +168,10 @@ class Releases:
             claim = self.reader.claim(asked, uuid)
             if claim is None or claim.id != amphora_id:
                 return True
-            return self._gives_back(asked, claim)
+            if not self._gives_back(asked, claim):
+                return False
+            self._ports.try_take_down(asked, claim)
+            return True
         except AmphoraComputeError as exc:
             LOG.warning('Amphora %s is not deleted so far: %s', amphora_id, exc)
             return False

@@ -216,8 +216,8 @@ CLIENTS = {
     one.__name__: one
     for one in (
         node_engine, ready_http, ready_tcp, probe_http, probe_tcp, webhook, appliance_probe,
-        docker_engine, docker_ssh, nova, keystone, ironic, heat, redis_circuit, board_redis, board_etcd,
-        board_zookeeper, notifications,
+        docker_engine, docker_ssh, nova, keystone, ironic, heat, redis_circuit, board_redis,
+        board_etcd, board_zookeeper, notifications,
     )
 }  # fmt: skip
 

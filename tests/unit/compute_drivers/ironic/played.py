@@ -8,6 +8,7 @@ import base64
 import copy
 import datetime
 import http.server
+import itertools
 import json
 import re
 import threading
@@ -45,6 +46,8 @@ class PlayedIronic:
         #: Config drives by the uuid of their node.
         self.drives = {}
         self.basic = False
+        #: Ports and networks of Neutron.
+        self.ports, self.networks, self._hosts = {}, {'net-1', 'net-2'}, itertools.count(10)
         #: Claims that find no node, and True if claims are never processed.
         self.full = 0
         self.idle = False
@@ -144,6 +147,8 @@ class PlayedIronic:
     def _effect(self, method, path, query, body):
         parts = path.strip('/').split('/')[1:]
         try:
+            if path.startswith('/v2.0/ports'):
+                return self._neutron(method, parts[1:], query, body)
             if not path.startswith('/v1'):
                 return 404, _titled()
             if not parts:
@@ -222,6 +227,11 @@ class PlayedIronic:
         if not rest:
             found = [self._step(node) for node in self.nodes.values()]
             return 200, self._page('nodes', [one for one in found if _passes(one, query)], query)
+        if rest[1:] == ['vifs']:
+            return 200, {'vifs': [{'id': one} for one in self._one(rest[0])['vifs']]}
+        if rest[1:] == ['ports']:
+            cards = range(self._one(rest[0])['cards'])
+            return 200, {'ports': [{'address': f'52:54:00:00:00:{nth:02x}'} for nth in cards]}
         if rest[1:] == ['history']:
             events = self.histories.get(rest[0], [])
             return 200, {'history': events[:: -1 if query.get('sort_dir') == 'desc' else 1]}
@@ -244,6 +254,8 @@ class PlayedIronic:
 
     def delete_nodes(self, rest, query, body):
         node = self._one(rest[0])
+        if rest[1] == 'vifs':
+            return self._unplug(node, rest[2])
         node['maintenance'], node['maintenance_reason'] = False, None
         return 202, None
 
@@ -296,7 +308,7 @@ class PlayedIronic:
         if at == 'deploying':
             node['power_state'] = 'power on'
         if at == 'deleting':
-            node['instance_info'] = {}
+            node['instance_info'], node['vifs'] = {}, []
             if found := self.allocations.get(node['instance_uuid']):
                 self._end(found)
             node['instance_uuid'] = None
@@ -315,6 +327,57 @@ class PlayedIronic:
                 f'Node {node["uuid"]} is locked by host kiln-ctl, please retry after the current'
             )
             raise Refused(409, said)
+
+    # ---- Neutron, and the ports that it has on nodes -------------------------
+
+    def _neutron(self, method, rest, query, body):
+        if rest and rest[0] not in self.ports:
+            return 404, _neutron_fault(f'Port {rest[0]} could not be found.')
+        if method == 'POST':
+            wanted = body['port']
+            if wanted['network_id'] not in self.networks:
+                return 404, _neutron_fault(f'Network {wanted["network_id"]} could not be found.')
+            return self._new_port(wanted)
+        if method == 'PUT':
+            self.ports[rest[0]] |= body['port']
+        if method == 'DELETE':
+            del self.ports[rest[0]]
+            return 204, None
+        if rest:
+            return 200, {'port': self.ports[rest[0]]}
+        found = [one for one in self.ports.values() if query.items() <= one.items()]
+        return 200, {'ports': found}
+
+    def _new_port(self, wanted):
+        taken = {one['ip_address'] for port in self.ports.values() for one in port['fixed_ips']}
+        fixed = wanted.get('fixed_ips')
+        address = fixed[0]['ip_address'] if fixed else f'198.51.100.{next(self._hosts)}'
+        if address in taken:
+            return 409, _neutron_fault(f'IP address {address} already allocated in subnet s-1')
+        if not address.startswith('198.51.100.'):
+            return 400, _neutron_fault(f'IP address {address} is not valid for the network')
+        port = {
+            'id': str(uuid.uuid4()), 'device_id': '', 'description': '', 'name': '',
+            'mac_address': None, 'created_at': self._now(), **wanted,
+            'fixed_ips': [{'ip_address': address, 'subnet_id': 's-1'}],
+        }  # fmt: skip
+        self.ports[port['id']] = port
+        return 201, {'port': port}
+
+    def post_nodes(self, rest, query, body):
+        node = self._one(rest[0])
+        self._check_lock(node)
+        if len(node['vifs']) >= node['cards']:
+            raise Refused(400, f'There are no free physical ports on node {node["uuid"]}')
+        node['vifs'].append(body['id'])
+        return 204, None
+
+    def _unplug(self, node, vif):
+        self._check_lock(node)
+        if vif not in node['vifs']:
+            raise Refused(400, f'VIF {vif} is not attached to node {node["uuid"]}')
+        node['vifs'].remove(vif)
+        return 204, None
 
     # ---- lists -----------------------------------------------------------
 
@@ -344,7 +407,7 @@ def _node(nth, zones):
         'maintenance_reason': None, 'fault': None, 'last_error': None, 'instance_info': {},
         'resource_class': CLASS, 'traits': [TRAIT] if nth % 2 else [],
         'conductor_group': f'az{nth % zones}' if zones else '', 'properties': {},
-        'extra': {'addresses': [f'192.0.2.{nth + 1}']},
+        'extra': {'addresses': [f'192.0.2.{nth + 1}']}, 'vifs': [], 'cards': 8,
     }  # fmt: skip
 
 
@@ -394,6 +457,10 @@ def _apply(row, patch):
 def _fault(said):
     fault = {'faultcode': 'Client', 'faultstring': said, 'debuginfo': None}
     return {'error_message': json.dumps(fault)}
+
+
+def _neutron_fault(said):
+    return {'NeutronError': {'type': 'x', 'message': said, 'detail': ''}}
 
 
 def _titled():

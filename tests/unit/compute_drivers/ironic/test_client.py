@@ -169,4 +169,3 @@ class Errors(unittest.TestCase):
         looking = Asked(verb='build', subject='x', build_key='k', looking=True)
         self.assertIs(Outcome.NOT_APPLIED, self.error(looking, 503).outcome)
         self.assertIs(Outcome.UNKNOWN, self.error(BUILD, 503).outcome)
-

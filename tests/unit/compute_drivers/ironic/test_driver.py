@@ -313,6 +313,85 @@ class Actions(IronicCase):
         self.assertIs(State.ACTIVE, self.driver.status(amphora_id).state)
 
 
+class Networks(IronicCase):
+    """With Neutron beside Ironic."""
+
+    def open(self, **given):
+        given = {'use_neutron': True, 'network_endpoint_override': self.ironic.url, **given}
+        return super().open(**given)
+
+    def port(self):
+        return self.ironic._new_port({'network_id': 'net-1'})[1]['port']['id']
+
+    def test_a_node_has_the_ports_and_networks_of_its_build_in_this_order(self):
+        port_id = self.port()
+        amphora_id = self.build(port_ids=[port_id], network_ids=['net-2=198.51.100.77'])
+        node, amphora = self.node_of(amphora_id), self.driver.get_amphora(amphora_id=amphora_id)
+        self.assertEqual(port_id, node['vifs'][0])
+        self.assertEqual(
+            [('net-1', port_id), ('net-2', node['vifs'][1])],
+            [(one.network_id, one.port_id) for one in amphora.addresses],
+        )
+        self.assertEqual('198.51.100.77', amphora.addresses[1].address)
+
+    def test_the_networks_of_the_backend_are_those_of_builds_that_name_none(self):
+        amphora_id = self.build(self.open(networks=['net-2']))
+        (port_id,) = self.node_of(amphora_id)['vifs']
+        self.assertEqual('net-2', self.ironic.ports[port_id]['network_id'])
+
+    def test_a_node_with_no_mac_address_is_named_and_given_back(self):
+        for node in self.ironic.nodes.values():
+            node['cards'] = 0
+        with self.assertRaisesRegex(InsufficientCapacity, 'node node-0 has no MAC address: enrol'):
+            self.build(network_ids=['net-1'])
+        self.assertEqual(({}, {}), (self.ironic.allocations, self.ironic.ports))
+
+    def test_a_node_with_too_few_network_cards_is_named(self):
+        for node in self.ironic.nodes.values():
+            node['cards'] = 1
+        with self.assertRaisesRegex(InsufficientCapacity, 'node-0 has no network card for it'):
+            self.build(network_ids=['net-1', 'net-2'])
+        self.assertEqual([], [node for node in self.ironic.nodes.values() if node['vifs']])
+
+    def test_a_build_that_is_continued_uses_the_ports_that_it_had(self):
+        self.ironic.fail('PUT', PROVISION, 503)
+        self.ironic.fail('DELETE', '', 503, times=9)
+        with self.assertRaises(BuildOutcomeUnknown):
+            self.build(network_ids=['net-1'])
+        self.ironic.faults.clear()
+        before = set(self.ironic.ports)
+        amphora_id = self.build(self.open(), network_ids=['net-1'])
+        self.assertEqual(before, set(self.ironic.ports))
+        self.assertEqual(before, set(self.node_of(amphora_id)['vifs']))
+
+    def test_a_delete_removes_kilns_ports_and_frees_those_of_others(self):
+        port_id = self.port()
+        amphora_id = self.build(port_ids=[port_id], network_ids=['net-1'])
+        self.driver.status(amphora_id)
+        self.assertEqual(2, len(self.ironic.ports))
+        self.driver.delete(amphora_id)
+        self.assertEqual([port_id], list(self.ironic.ports))
+        self.assertEqual('', self.ironic.ports[port_id]['device_id'])
+
+    def test_ports_that_cannot_be_deleted_are_left_to_the_sweep(self):
+        amphora_id = self.build(network_ids=['net-1'])
+        self.driver.status(amphora_id)
+        self.ironic.fail('DELETE', '/v2.0/ports', 503)
+        self.driver.delete(amphora_id)
+        with self.assertRaises(InstanceNotFoundError):
+            self.driver.status(amphora_id)
+        (left,) = self.driver.list_resources()
+        self.driver.delete_resource(left)
+        self.assertEqual({}, self.ironic.ports)
+
+    def test_without_neutron_networks_are_refused(self):
+        driver = self.open(use_neutron=False)
+        with self.assertRaisesRegex(InvalidBuildRequest, 'network_ids'):
+            self.build(driver, network_ids=['net-1'])
+        with self.assertRaises(UnsupportedOperation):
+            driver.attach_port('x', 'y')
+
+
 class Reasons(IronicCase):
     def test_the_history_of_a_node_has_the_reason_that_its_row_lacks(self):
         amphora_id = self.build()
