@@ -37,7 +37,7 @@ Port = Mapping[str, Any]
 
 
 class Ports:
-    """Hangs ports on nodes; without Neutron there are none."""
+    """Hangs ports on nodes, if Neutron is used."""
 
     def __init__(self, services: Services, *, used: bool, networks: Sequence[str]) -> None:
         self._services = services

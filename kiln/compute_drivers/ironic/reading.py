@@ -53,7 +53,7 @@ class Reader:
     # ---- one -------------------------------------------------------------
 
     def claim(self, asked: Asked, uuid: str) -> Claim | None:
-        """Return the claim of kiln with a uuid; None if there certainly is none."""
+        """Return the claim of kiln with a uuid; None if it certainly does not exist."""
         looking = dataclasses.replace(asked, looking=True)
         try:
             return Claim.read(self._services.ask(looking, 'GET', f'/allocations/{uuid}'))
