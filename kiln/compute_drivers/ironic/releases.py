@@ -146,7 +146,7 @@ class Releases:
             with self._wake:
                 if self._closed or not self._waiting:
                     self._thread = None
-                    return
+                    break
                 uuid = min(self._waiting, key=lambda one: self._waiting[one])
                 due, pause_s, amphora_id = self._waiting[uuid]
                 left_s = due - self._clock.monotonic()
@@ -161,6 +161,9 @@ class Releases:
                     again_s = min(_LONGEST_S, 1.5 * pause_s)
                     due = self._clock.monotonic() + again_s
                     self._waiting[uuid] = (due, again_s, amphora_id)
+        if self._closed:
+            # Its last request can have opened connections after the others were closed.
+            self._services.close()
 
     def _finished(self, uuid: str, amphora_id: str) -> bool:
         asked = Asked.about('delete', amphora_id)
