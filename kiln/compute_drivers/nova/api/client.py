@@ -20,8 +20,8 @@ from novaclient.client import SessionClient
 
 from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.authoring.openstack_failures import no_entry, unanswered
 from kiln.compute_drivers.nova.api import errors
-from kiln.compute_drivers.nova.api.failures import no_entry, unanswered
 from kiln.compute_drivers.nova.api.paging import PageSize
 from kiln.exceptions import (
     AmphoraComputeError,

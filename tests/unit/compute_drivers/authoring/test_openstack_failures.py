@@ -20,7 +20,7 @@ from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
 from kiln.compute_drivers.authoring.error_context import Asked
-from kiln.compute_drivers.nova.api.failures import no_entry, unanswered
+from kiln.compute_drivers.authoring.openstack_failures import no_entry, unanswered
 from kiln.exceptions import (
     AuthenticationFailed,
     BuildOutcomeUnknown,

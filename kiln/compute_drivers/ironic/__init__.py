@@ -1,0 +1,1 @@
+"""The Ironic driver: amphorae on bare-metal nodes that Ironic deploys."""

@@ -1,0 +1,1 @@
+"""Requests to Ironic and its neighbours, and what their answers mean."""
