@@ -84,7 +84,9 @@ class ClusterStack:
     def found(self) -> StackRow | None:
         """Return the stack as Heat has it now; None without one."""
         row = self.client.named(self.name)
-        return None if row is None or row.gone or not self._is_own(row) else row
+        if row is None or not self._is_own(row):
+            return None
+        return None if row.gone and not self.state.leaving else row
 
     def _is_own(self, row: StackRow) -> bool:
         # Tags are lost by a change of somebody else that does not name them; the id is not.

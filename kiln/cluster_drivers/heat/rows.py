@@ -45,7 +45,7 @@ class StackRow:
 
     @property
     def gone(self) -> bool:
-        """True if it is deleted; Heat still shows such a stack by its id for a while."""
+        """True if it is deleted; Heat still shows it by its id, and lists it for a moment."""
         return (self.action, self.status) == ('DELETE', 'COMPLETE')
 
     @property

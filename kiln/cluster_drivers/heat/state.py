@@ -77,7 +77,8 @@ class Meaning(enum.Enum):
 
 def meaning(row: StackRow | None, state: StackState) -> Meaning:
     """Return what the row of a stack means; None stands for no stack."""
-    if row is None or row.gone:
+    # What Heat still lists is not gone: it can keep it, if its engine is killed just then.
+    if row is None or (row.gone and not state.leaving):
         return Meaning.ABSENT
     if state.leaving:
         return _leaving(row, state)
