@@ -12,6 +12,7 @@ from kiln.clock import SYSTEM_CLOCK
 from kiln.clusters.exceptions import StoreError
 from kiln.clusters.models import Event
 from kiln.db.backup import back_up, restore
+from kiln.db.database import Database
 from kiln.db.soundness import faults
 from kiln.db.store import open_database, open_store
 from kiln.db.tables.schema import REVISION
@@ -152,6 +153,16 @@ class Backups(Case):
         self.assertEqual('mine', self.copy.read_text())
         with self.assertRaisesRegex(StoreError, 'there is no folder'):
             back_up(self.database(), self.folder / 'nowhere' / 'x.db')
+
+    def test_a_server_has_tools_of_its_own_and_is_not_called_damaged_if_it_is_away(self):
+        # Nothing listens at port 1.
+        server = Database('postgresql://kiln@127.0.0.1:1/kiln', clock=SYSTEM_CLOCK)
+        self.addCleanup(server.close)
+        with self.assertRaisesRegex(StoreError, 'it is not a file. .*pg_dump'):
+            back_up(server, self.copy)
+        with self.assertRaises(StoreError) as caught:
+            faults(server)
+        self.assertTrue(caught.exception.retryable)
 
     def test_a_damaged_store_is_not_backed_up(self):
         self.spoil()
