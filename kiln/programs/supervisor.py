@@ -185,8 +185,8 @@ class _Supervisor:
             send(signal.SIGTERM, sorted(left - told))
             told |= left
             self._pause(0.05)
-        while left := self._members():
-            send(signal.SIGKILL, left)
+        while stubborn := self._members():
+            send(signal.SIGKILL, stubborn)
             self._pause(0.02)
 
     def _pause(self, seconds: float) -> None:
