@@ -219,6 +219,32 @@ class Restores(Case):
                 restore(self.database(), path)
         self.assertEqual(['kept', 'later'], self.messages())
 
+    def test_a_backup_of_a_later_version_is_refused(self):
+        with contextlib.closing(sqlite3.connect(self.copy)) as db:
+            db.execute("UPDATE alembic_version SET version_num = '9999'")
+            db.commit()
+        self.tell('later')
+        with self.assertRaisesRegex(StoreError, 'revision 9999 of a later kiln. Install'):
+            restore(self.database(), self.copy)
+        self.assertEqual(['kept', 'later'], self.messages())
+
+    def test_a_file_that_is_being_written_stays_and_is_not_put_aside(self):
+        self.tell('later')
+        database = open_database(f'sqlite:///{self.path}', clock=SYSTEM_CLOCK, lock_timeout_s=0.1)
+        self.addCleanup(database.close)
+        with contextlib.closing(sqlite3.connect(self.path)) as writer:
+            writer.execute('BEGIN IMMEDIATE')
+            with self.assertRaisesRegex(StoreError, 'has been writing for 0.1 s'):
+                restore(database, self.copy)
+        self.assertEqual(['kept', 'later'], self.messages())
+        self.assertEqual([], list(self.folder.glob('*.before-*')))
+
+    def test_a_path_with_signs_of_an_address_is_a_path(self):
+        copy = self.folder / 'a copy?mode=rw#1%20.db'
+        back_up(self.database(), copy)
+        restore(self.database(), copy)
+        self.assertEqual(['kept'], self.messages())
+
     def test_nothing_is_restored_while_a_conductor_works(self):
         self.store().leases.claim('c-web', 'host-1', 60.0)
         with self.assertRaisesRegex(StoreError, 'host-1 works on clusters. Stop all conductors'):
