@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kiln.cluster_drivers.command.command_driver import CommandDriver
+from kiln.cluster_drivers.discovery.programs import Programs
 from kiln.cluster_drivers.discovery.yaml_fields import HEAD, PARAMETER_FIELDS, Base
 from kiln.cluster_drivers.discovery.yaml_types import Named, settled
 from kiln.cluster_drivers.parameters import Parameter
@@ -93,18 +94,18 @@ COMMAND = Record(
 
 
 def load_command(
-    directory: Path, root: Node, mistakes: Mistakes, user: str | None = None
+    directory: Path, root: Node, mistakes: Mistakes, programs: Programs
 ) -> type[CommandDriver]:
     """Return the driver class of a directory, whose driver.yaml was parsed.
 
-    :param user: the name of the user that the program runs as; None is the user of kiln.
+    :param programs: how the program runs.
     :raises InvalidClusterDriver: with a problem for each mistake in driver.yaml; without one,
         because the program cannot be used, or not as that user.
     """
     declared = COMMAND.read(root, mistakes)
     mistakes.raise_any(InvalidClusterDriver)
     assert isinstance(declared, Declared)
-    driver_class = _class_of(declared, directory, _account(user) if user else None)
+    driver_class = _class_of(declared, directory, programs)
     driver_class.open()
     return driver_class
 
@@ -117,7 +118,7 @@ def _account(user: str) -> Account | None:
         raise InvalidClusterDriver([problem]) from exc
 
 
-def _class_of(declared: Declared, directory: Path, account: Account | None) -> type[CommandDriver]:
+def _class_of(declared: Declared, directory: Path, programs: Programs) -> type[CommandDriver]:
     offered = {Cap(one.value) for one in declared.capabilities}
     attributes: dict[str, Any] = {
         '__module__': __name__,
@@ -134,6 +135,7 @@ def _class_of(declared: Declared, directory: Path, account: Account | None) -> t
         'grace_s': declared.grace_s,
         'bench': _BENCH_PROGRAM if declared.bench else _BENCH,
         'bench_file': declared.bench,
-        'account': account,
+        'account': _account(programs.user) if programs.user else None,
+        'runs_in': programs.runs,
     }
     return type(declared.name, (CommandDriver,), attributes)

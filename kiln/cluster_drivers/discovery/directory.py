@@ -7,6 +7,7 @@ from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.discovery.programs import AS_KILN, Programs
 from kiln.cluster_drivers.discovery.yaml_fields import DRIVER, Base, Declared
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.templates.mappings import Spot
@@ -41,10 +42,10 @@ class DirectoryDriver(NodeClusterDriver):
         return definition
 
 
-def load_directory(directory: Path, *, program_user: str | None = None) -> type[ClusterDriver]:
+def load_directory(directory: Path, programs: Programs = AS_KILN) -> type[ClusterDriver]:
     """Return the driver class of a directory.
 
-    :param program_user: the name of the user that a program runs as; None is the user of kiln.
+    :param programs: how a program of the driver runs.
     :raises InvalidClusterDriver: with a problem for each mistake in driver.yaml; if
         driver.yaml has no mistake, for each mistake in the templates, or in the program.
     """
@@ -61,7 +62,7 @@ def load_directory(directory: Path, *, program_user: str | None = None) -> type[
             # Imported here, because few sites run programs.
             from kiln.cluster_drivers.command.loading import load_command
 
-            return load_command(directory.absolute(), root, mistakes, program_user)
+            return load_command(directory.absolute(), root, mistakes, programs)
         declared = DRIVER.read(root, mistakes)
         _check_files(root, directory, mistakes)
     mistakes.raise_any(InvalidClusterDriver)
