@@ -75,17 +75,18 @@ class Faults(Case):
                 database = self.database()
                 health = check(database)
                 self.assertFalse(health.usable)
-                self.assertIn('it is damaged: ', health.faults[0])
+                self.assertIn('it is damaged: ', health.faults[0].text)
                 with self.assertRaisesRegex(StoreError, "damaged: .* 'kiln db restore FILE'"):
                     upgrade(database)
 
     def test_a_file_that_is_no_database_is_damaged(self):
         self.path.write_bytes(b'not a database at all' * 400)
-        self.assertIn('not a database', faults(self.database())[0])
+        self.assertIn('not a database', faults(self.database())[0].text)
 
     def test_a_missing_table_is_named(self):
         self.sql('DROP TABLE step')
-        self.assertEqual(('it lacks tables: step',), faults(self.database()))
+        (fault,) = faults(self.database())
+        self.assertEqual('it lacks tables: step', fault.text)
         with self.assertRaisesRegex(StoreError, 'lacks tables: step'):
             upgrade(self.database())
 
