@@ -262,5 +262,8 @@ class KilnApp(App):
 def _check_text(argv: Sequence[str]) -> None:
     """Refuse arguments that are not text; neither stores nor backends could take them."""
     for number, word in enumerate(argv, 1):
-        if not word.isascii() and any('\ud800' <= letter <= '\udfff' for letter in word):
-            raise UsageError(f'Cannot read argument {number}: {word!a} is not UTF-8 text.')
+        try:
+            word.encode()
+        except UnicodeEncodeError as exc:
+            why = f'{word!a} is not UTF-8 text'
+            raise UsageError(f'Cannot read argument {number}: {why}.') from exc

@@ -331,8 +331,9 @@ class NodeClusterDriver(ClusterDriver):
 
     A driver that makes machines part of a cluster does so in polls, hooks and :meth:`tend`.
     Changes succeed also if a machine does what it is asked and its answer is lost, and if a
-    node is dead, the oldest too. Once the driver has tended the cluster, the cluster itself
-    counts the nodes that kiln has.
+    node is dead, the oldest too. Nothing is wrong with the cluster at the end of an operation: a
+    command that ends with it leaves tending to a conductor. Once the driver has tended the
+    cluster, the cluster itself counts the nodes that kiln has.
 
     Calls of :meth:`bootstrap`, :meth:`is_ready` and :meth:`drain` about different nodes of a
     cluster run at the same time, each on a thread of its own, and after a crash one of another

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.calls import open_driver
-from kiln.cluster_drivers.command.command_driver import CommandDriver
 from kiln.cluster_drivers.discovery.contract import contract_violations
 from kiln.cluster_drivers.discovery.discovery import Catalogue, LoadedDriver
 from kiln.cluster_drivers.selection.matching import Preference
@@ -28,18 +27,15 @@ class SiteDrivers:
         *,
         preferences: Sequence[Preference] = (),
         overrides: Path | None = None,
-        runs: Path | None = None,
     ) -> None:
         """Take the settings; drivers are discovered later.
 
         :param overrides: a directory in which a directory NAME holds templates that
             replace those of the driver NAME.
-        :param runs: the directory for the runs of drivers' programs; None is the default.
         """
         self._discover = discover
         self._preferences = preferences
         self._overrides = overrides
-        self._runs = runs
         self._lock = threading.RLock()
         self._catalogue: Catalogue | None = None
         self._opened: dict[DriverPin, ClusterDriver] = {}
@@ -115,10 +111,7 @@ class SiteDrivers:
         overrides = self._overrides / loaded.record.name if self._overrides else None
         if overrides is not None and not overrides.is_dir():
             overrides = None
-        driver = open_driver(driver_class, overrides=overrides)
-        if isinstance(driver, CommandDriver):
-            driver.runs_in = self._runs
-        return driver
+        return open_driver(driver_class, overrides=overrides)
 
 
 def previews(driver: ClusterDriver) -> bool:

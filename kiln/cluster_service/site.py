@@ -240,7 +240,6 @@ def open_site(
         lambda: discover(settings),
         preferences=preferences_of(options),
         overrides=Path(options.template_path).expanduser() if options.template_path else None,
-        runs=Path(options.run_path).expanduser().absolute() if options.run_path else None,
     )
     return Site(
         store,

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from kiln.clusters.exceptions import StoreError
 from kiln.db.database import Database
-from kiln.db.soundness import faults, refuse_faults
+from kiln.db.soundness import refuse_faults
 from kiln.db.tables.files import drafted
-from kiln.db.upkeep import check
+from kiln.db.tables.schema import REVISION
+from kiln.db.upkeep import check, revision_of
 
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+#: Seconds between two attempts to write what another process is writing.
+_PAUSE_S = 0.05
 _TOOLS = {'postgresql': 'pg_dump', 'mariadb': 'mariadb-dump --single-transaction'}
 
 
@@ -30,7 +35,7 @@ def back_up(database: Database, target: Path) -> None:
         )
     refuse_faults(database, f'Cannot back up the store at {database.name}')
     with _explained(f'Cannot write the backup {target}'), drafted(target) as draft:
-        _copy(source, draft)
+        _copy(source, draft, database.lock_timeout_s)
 
 
 def restore(database: Database, backup: Path) -> Path:
@@ -38,7 +43,8 @@ def restore(database: Database, backup: Path) -> Path:
 
     Processes that have the store open see the backup from then on.
 
-    :raises StoreError: the backup cannot be used, or a conductor works on a cluster.
+    :raises StoreError: the backup cannot be used, a conductor works on a cluster, or another
+        process has been writing for too long; nothing was changed.
     """
     target = _file_of(database)
     what = f'Cannot restore {backup}'
@@ -47,11 +53,16 @@ def restore(database: Database, backup: Path) -> Path:
     _refuse_work(database, what)
     former = target.with_name(f'{target.name}.before-{database.clock.time():.0f}')
     with _explained(what), drafted(target.with_name(f'.{target.name}.restored')) as draft:
-        _copy(backup, draft)
+        _copy(backup, draft, database.lock_timeout_s)
         with contextlib.closing(Database(f'sqlite:///{draft}', clock=database.clock)) as copied:
             refuse_faults(copied, what)
-            if check(copied).revision is None:
-                raise StoreError(f'{what}: it has no tables of kiln. Name a backup.')
+            revision = revision_of(copied)
+        if revision is None:
+            raise StoreError(f'{what}: it has no tables of kiln. Name a backup.')
+        if revision > REVISION:
+            raise StoreError(
+                f'{what}: it has revision {revision} of a later kiln. Install that version.'
+            )
         _replace(database, target, draft, former)
     return former
 
@@ -67,39 +78,51 @@ def _file_of(database: Database) -> Path:
 
 def _refuse_work(database: Database, what: str) -> None:
     """Refuse while a conductor holds a cluster: it would go on from what it remembers."""
-    # The leases of a damaged store cannot be read.
-    if faults(database):
-        return
-    health = check(database)
-    if health.held:
-        owners = ', '.join(sorted({lease.owner for lease in health.held}))
+    # The check of a damaged store has no leases.
+    if held := check(database).held:
+        owners = ', '.join(sorted({lease.owner for lease in held}))
         raise StoreError(f'{what}: {owners} works on clusters. Stop all conductors first.')
 
 
 def _replace(database: Database, target: Path, draft: Path, former: Path) -> None:
-    # Other processes have the file open, so its content is replaced, and not the file.
-    with contextlib.suppress(sqlite3.DatabaseError):
-        with drafted(former) as kept:
-            _copy(target, kept)
-        database.close()
-        _copy(draft, target)
-        return
+    limit_s = database.lock_timeout_s
     database.close()
+    # Other processes have the file open, so its content is replaced, and not the file.
+    try:
+        with drafted(former) as kept:
+            _copy(target, kept, limit_s)
+        _copy(draft, target, limit_s)
+        return
+    except sqlite3.OperationalError:
+        # It is in use, or cannot be written.
+        former.unlink(missing_ok=True)
+        raise
+    except sqlite3.DatabaseError:
+        former.unlink(missing_ok=True)
+    # What is damaged has no content that could be replaced.
     for suffix in ('-wal', '-shm'):
         target.with_name(target.name + suffix).unlink(missing_ok=True)
-    former.unlink(missing_ok=True)
     target.rename(former)
     with drafted(target) as new:
-        _copy(draft, new)
+        _copy(draft, new, limit_s)
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(source: Path, target: Path, limit_s: float) -> None:
+    """Copy the content of a database; others that write to the target hold it up for a time."""
+    end = time.monotonic() + limit_s
+
+    def go_on(status: int, remaining: int, total: int) -> None:
+        if status in _LOCKED and time.monotonic() >= end:
+            raise sqlite3.OperationalError(f'another process has been writing for {limit_s:g} s')
+
     with (
-        contextlib.closing(sqlite3.connect(f'file:{source}?mode=ro', uri=True)) as reader,
-        contextlib.closing(sqlite3.connect(target)) as writer,
+        contextlib.closing(
+            sqlite3.connect(f'{source.absolute().as_uri()}?mode=ro', uri=True)
+        ) as reader,
+        contextlib.closing(sqlite3.connect(target, timeout=0.0)) as writer,
     ):
         # In one step: otherwise it begins again whenever another process has written.
-        reader.backup(writer)
+        reader.backup(writer, progress=go_on, sleep=_PAUSE_S)
         # The log would be a second file beside the copy.
         writer.execute('PRAGMA wal_checkpoint(TRUNCATE)')
 

@@ -69,7 +69,8 @@ class Database:
         self.name: str = f'file {self.path}' if self.path else _without_user(self._url)
         #: SQL expression for the time of the database.
         self.now: sa.ColumnElement[float] = sa.literal_column(_NOW[self.kind], sa.Double())
-        self._lock_timeout_s = lock_timeout_s
+        #: Seconds to wait for the writes of other processes.
+        self.lock_timeout_s = lock_timeout_s
         self._turn = threading.Lock() if self.path else None
         self._engine = self._make_engine()
         self._driver: Any = self._engine.dialect.loaded_dbapi
@@ -171,7 +172,7 @@ class Database:
             options |= {'isolation_level': 'READ COMMITTED', 'pool_pre_ping': True}
         with importing(f'Cannot use the store at {self.name}', StoreError):
             engine = sa.create_engine(
-                self._url, connect_args=_connect_args(self.kind, self._lock_timeout_s), **options
+                self._url, connect_args=_connect_args(self.kind, self.lock_timeout_s), **options
             )
         if self.kind == 'sqlite':
             sa.event.listen(engine, 'connect', self._prepare_sqlite)
@@ -198,10 +199,10 @@ class Database:
         if self._turn is None:
             yield
             return
-        if not self._turn.acquire(timeout=self._lock_timeout_s):
+        if not self._turn.acquire(timeout=self.lock_timeout_s):
             error = StoreError(
                 f'Cannot write the store at {self.name}: another thread of this process has '
-                f'been writing for {self._lock_timeout_s:g} s. Nothing was written.'
+                f'been writing for {self.lock_timeout_s:g} s. Nothing was written.'
             )
             error.retryable, error.advice = True, Advice.WAIT
             raise error

@@ -69,12 +69,14 @@ class Leases(Records):
             for lease in sorted(leases, key=lambda one: one.scope):
                 self._update(connection, lease, expires=0.0, **left)
 
-    def held_on(self, host: str) -> tuple[Lease, ...]:
-        """Return the leases that owners hold whose names begin with that of a host."""
+    def held_on(self, host: str, *, besides: str = '') -> tuple[Lease, ...]:
+        """Return the leases that owners hold whose names begin with that of a host.
+
+        :param besides: an owner whose leases are not returned.
+        """
         on_host = table.c.owner.startswith(f'{host}.', autoescape=True)
-        return self._read(
-            LEASE.value, sa.select(table).where(on_host, table.c.expires >= self._database.now)
-        )
+        held = sa.and_(table.c.owner != besides, table.c.expires >= self._database.now)
+        return self._read(LEASE.value, sa.select(table).where(on_host, held))
 
     def expire(self, lease: Lease) -> None:
         """Let the lease of an owner that has died expire now; safe to repeat.

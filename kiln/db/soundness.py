@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import sqlalchemy as sa
 
 from kiln.clusters.exceptions import StoreError
@@ -15,7 +17,18 @@ _ALEMBIC = 'alembic_version'
 _MOST = 3
 
 
-def faults(database: Database) -> tuple[str, ...]:
+class Fault(NamedTuple):
+    """What is wrong, and what an operator does about it."""
+
+    text: str
+    remedy: str
+
+
+_REPLACE = "Replace it by a backup: 'kiln db restore FILE' does so for a file."
+_CORRECT = 'Correct option [db] url: kiln needs a database of its own.'
+
+
+def faults(database: Database) -> tuple[Fault, ...]:
     """Return what is wrong with a database, whatever its revision; empty if nothing is.
 
     Reads the whole of a SQLite file.
@@ -30,7 +43,7 @@ def faults(database: Database) -> tuple[str, ...]:
         if exc.retryable or database.kind != 'sqlite':
             raise
         why = str(exc.__cause__ or exc).splitlines()[0]
-        return (f'it is damaged: {why}',)
+        return (Fault(f'it is damaged: {why}', _REPLACE),)
 
 
 def refuse_faults(database: Database, what: str) -> None:
@@ -39,29 +52,25 @@ def refuse_faults(database: Database, what: str) -> None:
     :raises StoreError: something is.
     """
     if found := faults(database):
-        raise StoreError(f'{what}: {"; ".join(found)}. {remedy(found)}')
+        raise StoreError(f'{what}: {"; ".join(one.text for one in found)}. {found[0].remedy}')
 
 
-def remedy(found: tuple[str, ...]) -> str:
-    """Return what an operator does about the faults of a store."""
-    if any('something else' in one for one in found):
-        return 'Correct option [db] url: kiln needs a database of its own.'
-    return "Replace it by a backup: 'kiln db restore FILE' does so for a file."
-
-
-def _damage(connection: sa.Connection) -> tuple[str, ...]:
+def _damage(connection: sa.Connection) -> tuple[Fault, ...]:
     rows = connection.execute(sa.text(f'PRAGMA integrity_check({_MOST})')).scalars()
-    return tuple(f'it is damaged: {" ".join(row.split())}' for row in rows if row != 'ok')
+    return tuple(
+        Fault(f'it is damaged: {" ".join(row.split())}', _REPLACE) for row in rows if row != 'ok'
+    )
 
 
-def _tables(connection: sa.Connection) -> tuple[str, ...]:
+def _tables(connection: sa.Connection) -> tuple[Fault, ...]:
     there = set(sa.inspect(connection).get_table_names())
     if there and not there & _OWN:
         others = ', '.join(sorted(there - {_ALEMBIC})) or _ALEMBIC
-        return (f'it belongs to something else, whose tables it has: {others}',)
+        text = f'it belongs to something else, whose tables it has: {others}'
+        return (Fault(text, _CORRECT),)
     if _ALEMBIC not in there:
         return ()
     # Earlier revisions have fewer tables.
     found = connection.scalar(sa.text('SELECT version_num FROM alembic_version'))
     missing = sorted(_OWN - there) if found == schema.REVISION else []
-    return (f'it lacks tables: {", ".join(missing)}',) if missing else ()
+    return (Fault(f'it lacks tables: {", ".join(missing)}', _REPLACE),) if missing else ()

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from kiln.clusters.models import Lease, NodeState, OperationState
 from kiln.db.database import Database
 from kiln.db.records.operations import newest_seqs
-from kiln.db.soundness import faults
+from kiln.db.soundness import Fault, faults
 from kiln.db.tables import schema
 from kiln.db.tables.rows import LEASE, read
 from kiln.db.tokens import BOUND
@@ -26,7 +26,7 @@ class Health:
     #: The revision of the tables; None without tables, or if they cannot be read.
     revision: str | None
     #: What is wrong with the database as a whole.
-    faults: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
     #: The revision that this version of kiln needs.
     wanted: str = schema.REVISION
     #: Rows by table; empty, as are the leases, if the database cannot be used.

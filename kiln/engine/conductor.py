@@ -218,7 +218,7 @@ class Conductor:
     def _free_leases(self) -> None:
         """Let the leases of owners expire that died on this host, which nobody else can know."""
         leases = self._parts.store.leases
-        for lease in leases.held_on(host()):
+        for lease in leases.held_on(host(), besides=self._owner):
             if has_died(lease.owner):
                 LOG.info('%s has died: its lease on %s ends now', lease.owner, lease.scope)
                 leases.expire(lease)

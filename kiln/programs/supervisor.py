@@ -178,12 +178,15 @@ class _Supervisor:
 
     def _end(self, grace_s: float) -> None:
         """End everything that the program has started: politely, then firmly."""
-        send(signal.SIGTERM, self._members())
         kill_at = time.monotonic() + grace_s
-        while self._members() and time.monotonic() < kill_at:
+        told: set[int] = set()
+        while (left := set(self._members())) and (time.monotonic() < kill_at or not told):
+            # One that is told can have started another just before.
+            send(signal.SIGTERM, sorted(left - told))
+            told |= left
             self._pause(0.05)
-        while left := self._members():
-            send(signal.SIGKILL, left)
+        while stubborn := self._members():
+            send(signal.SIGKILL, stubborn)
             self._pause(0.02)
 
     def _pause(self, seconds: float) -> None:

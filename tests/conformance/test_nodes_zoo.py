@@ -32,6 +32,7 @@ from tests.conformance.node_animals import (
     giving,
     lasting,
     polling,
+    settling,
     showing,
     talking,
     telling,
@@ -121,6 +122,8 @@ ZOO = {
     talking.Refounding: (
         InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'rebuilt among dead ones'),
     talking.Rash: (InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'before it was'),
+    settling.Postponing: (
+        InMachines, 'nothing_is_wrong_with_the_cluster_itself', 'at the end of "create"'),
     talking.Abandoning: (*GOES, 'stays'),
     talking.Keeping: (*COUNTS, 'the cluster alone has'),
     talking.Hasty: (*GOES, 'before its work was done'),
@@ -238,6 +241,7 @@ class Zoo(unittest.TestCase):
             *judged(reference(polling.ByConnection), [Truth], ['*ready*', '*failed']),
             *judged(reference(choosing.Quorum), [Choice], **LEAST),
             *judged(reference(showing.Showing), [InMachines]),
+            *judged(reference(settling.Settling), [InMachines], ['*nothing_is_wrong*']),
         ]
         self.assertEqual({BehaviourOutcome.PASSED}, {one.outcome for one in results})
 

@@ -75,7 +75,7 @@ class Why(KilnCommand):
             if parsed_args.node is not None:
                 node = clusters.node(view.cluster.id, parsed_args.node)
             worker = clusters.worker(view.cluster.id)
-        trouble = site.clusters.driver_trouble(view)
+            trouble = clusters.driver_trouble(view)
         reasons = list(
             why(view, self.app.clock.time(), worker=worker, node=node, driver_trouble=trouble)
         )

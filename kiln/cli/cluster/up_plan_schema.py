@@ -144,6 +144,7 @@ def _under_way(site: Site, proposal: Proposal) -> Entered | None:
     operation = view.operation
     if operation is None or operation.state.ended or operation.cancelled:
         return None
+    # A deletion that was entered since the plan was made leads elsewhere.
     if operation.kind is OperationKind.DELETE:
         return None
     return Entered(cluster=before, operation=operation, after=site.clusters.last_event())

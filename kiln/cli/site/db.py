@@ -56,21 +56,20 @@ class Check(KilnShow):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with _database(self.app) as database:
-            from kiln.db.soundness import remedy
             from kiln.db.upkeep import check
 
             health = check(database)
         if not health.usable:
             self.status = ExitCode.UNAVAILABLE
         if health.faults:
-            self.app.say(f'The store cannot be used. {remedy(health.faults)}')
+            self.app.say(f'The store cannot be used. {health.faults[0].remedy}')
         return fields(
             {
                 'store': health.where,
                 'revision': health.revision,
                 'wanted_revision': health.wanted,
                 'usable': health.usable,
-                'faults': list(health.faults),
+                'faults': [one.text for one in health.faults],
                 **health.counts,
                 'unbound_secrets': health.unbound,
                 'dangling_leases': [

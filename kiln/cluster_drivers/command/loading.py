@@ -99,7 +99,7 @@ def _account(user: str) -> Account | None:
 
 
 def _class_of(folder: Folder) -> type[CommandDriver]:
-    declared, user = folder.declared, folder.program_user
+    declared, user = folder.declared, folder.programs.user
     assert isinstance(declared, Declared)
     offered = {Cap(one.value) for one in declared.capabilities}
     attributes: dict[str, Any] = {
@@ -118,8 +118,11 @@ def _class_of(folder: Folder) -> type[CommandDriver]:
         'bench': _BENCH_PROGRAM if declared.bench else _BENCH,
         'bench_file': declared.bench,
         'account': _account(user) if user else None,
+        'runs_in': folder.programs.runs,
     }
-    return type(declared.name, (CommandDriver,), attributes)
+    driver_class = type(declared.name, (CommandDriver,), attributes)
+    driver_class.verbs_known = driver_class.open().verbs_known
+    return driver_class
 
 
 BASE = FolderBase(COMMAND, _class_of)

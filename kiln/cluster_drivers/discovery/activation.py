@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from kiln.cluster_drivers.discovery.programs import AS_KILN, Programs
 from kiln.cluster_drivers.records import DriverRecord, DriverState
 
 
@@ -28,8 +29,7 @@ class DiscoverySettings:
     disabled_hard: bool = False
     #: True if a driver that changed without a new version is out of use for its clusters.
     refuse_changed: bool = False
-    #: The user that programs of drivers run as; None is the user of kiln.
-    program_user: str | None = None
+    programs: Programs = AS_KILN
 
     @classmethod
     def from_options(cls, values: Any) -> Self:
@@ -42,7 +42,10 @@ class DiscoverySettings:
             driver_origin=dict(values.driver_origin),
             disabled_hard=values.disabled_hard,
             refuse_changed=values.refuse_changed_drivers,
-            program_user=values.program_user,
+            programs=Programs(
+                user=values.program_user,
+                runs=Path(values.run_path).expanduser().absolute() if values.run_path else None,
+            ),
         )
 
     def unknown_names(self, records: Iterable[DriverRecord]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.discovery.folder_base import TEMPLATES, Folder, FolderBase, WithoutCode
+from kiln.cluster_drivers.discovery.programs import AS_KILN, Programs
 from kiln.cluster_drivers.discovery.yaml_fields import DRIVER, Base, Declared
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.templates.mappings import Spot
@@ -49,10 +50,10 @@ class DirectoryDriver(WithoutCode, NodeClusterDriver):
         return definition
 
 
-def load_directory(directory: Path, *, program_user: str | None = None) -> type[ClusterDriver]:
+def load_directory(directory: Path, programs: Programs = AS_KILN) -> type[ClusterDriver]:
     """Return the driver class of a directory.
 
-    :param program_user: the name of the user that a program runs as; None is the user of kiln.
+    :param programs: how a program of the driver runs.
     :raises InvalidClusterDriver: with a problem for each mistake in driver.yaml; if
         driver.yaml has no mistake, for each mistake in the templates, or in the program.
     """
@@ -70,7 +71,7 @@ def load_directory(directory: Path, *, program_user: str | None = None) -> type[
     mistakes.raise_any(InvalidClusterDriver)
     assert root is not None
     folder = Folder(
-        directory.absolute(), declared, dict(_spots(root, str(file))), program_user=program_user
+        directory.absolute(), declared, dict(_spots(root, str(file))), programs=programs
     )
     driver_class: type[ClusterDriver] = base.class_of(folder)
     driver_class.open()

@@ -13,6 +13,7 @@ from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.discovery.activation import DiscoverySettings, activated
 from kiln.cluster_drivers.discovery.directory import load_directory
 from kiln.cluster_drivers.discovery.manifest import Manifest, ManifestError, from_class
+from kiln.cluster_drivers.discovery.programs import AS_KILN, Programs
 from kiln.cluster_drivers.discovery.sources import (
     DirectorySource,
     DriverSource,
@@ -39,8 +40,8 @@ class LoadedDriver:
     driver_class: type | None
     #: None for a module without its own folder.
     folder: Path | None
-    #: The name of the user that a program of the driver runs as; None is the user of kiln.
-    program_user: str | None = None
+    #: How a program of the driver runs.
+    programs: Programs = AS_KILN
 
     def whole_class(self) -> type[ClusterDriver]:
         """Return the class of the driver; for a folder without Python, too.
@@ -50,7 +51,7 @@ class LoadedDriver:
         """
         if self.driver_class is None:
             assert self.folder is not None
-            return load_directory(self.folder, program_user=self.program_user)
+            return load_directory(self.folder, self.programs)
         if not issubclass(self.driver_class, ClusterDriver):
             raise ClusterDriverUnusable(
                 f'Cluster driver "{self.record.name}" from {self.record.origin} cannot be used: '
@@ -68,9 +69,9 @@ class Catalogue:
         *,
         disabled_hard: bool = False,
         refuse_changed: bool = False,
-        program_user: str | None = None,
+        programs: Programs = AS_KILN,
     ) -> None:
-        self._program_user = program_user
+        self._programs = programs
         self._sources = dict(found)
         self._disabled_hard = disabled_hard
         self._refuse_changed = refuse_changed
@@ -143,9 +144,8 @@ class Catalogue:
             error.install = needed.command if needed else None
             raise error from exc
         return LoadedDriver(
-            record=record, driver_class=driver_class, folder=folder,
-            program_user=self._program_user,
-        )  # fmt: skip
+            record=record, driver_class=driver_class, folder=folder, programs=self._programs
+        )
 
 
 def discover(settings: DiscoverySettings) -> Catalogue:
@@ -167,7 +167,7 @@ def discover(settings: DiscoverySettings) -> Catalogue:
         catalogued,
         disabled_hard=settings.disabled_hard,
         refuse_changed=settings.refuse_changed,
-        program_user=settings.program_user,
+        programs=settings.programs,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kiln.cluster_drivers.discovery.programs import AS_KILN, Programs
 from kiln.cluster_drivers.templates.mappings import Spot
 from kiln.yaml_schema.mapping_checks import Record
 
@@ -27,8 +28,8 @@ class Folder:
     declared: object
     #: The position of each mapping in driver.yaml.
     spots: Mapping[tuple[str, str], Spot]
-    #: The name of the user that a program of the driver runs as; None is the user of kiln.
-    program_user: str | None = None
+    #: How a program of the driver runs.
+    programs: Programs = AS_KILN
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

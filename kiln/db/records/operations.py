@@ -45,9 +45,10 @@ class Operations(Records):
             there = sa.select(cluster.c.id).where(cluster.c.id == operation.cluster_id)
             if connection.execute(there).first() is None:
                 raise ClusterNotFound(f'Cannot find cluster {operation.cluster_id!r}.')
-            for other in _open_ones(connection, operation.cluster_id):
-                if supersede and _deletes_as(other, operation):
-                    return other
+            if supersede:
+                for other in _open_ones(connection, operation.cluster_id):
+                    if _deletes_as(other, operation):
+                        return other
             enter(connection, operation, supersede=supersede)
             if room is not None:
                 room.reserve(connection)

@@ -6,6 +6,7 @@ import tempfile
 import unittest
 
 from kiln.cluster_drivers.discovery.directory import load_directory
+from kiln.cluster_drivers.discovery.programs import Programs
 from kiln.clusters.spec import MachineSpec
 from kiln.programs.detached import Runs, RunState
 from kiln.testing.clusters import samples
@@ -30,7 +31,7 @@ class ProgramUsers(unittest.TestCase):
 
     def driver(self, cases):
         folder = write_driver(self.root, cases)
-        driver_class = load_directory(folder, program_user=USER)
+        driver_class = load_directory(folder, Programs(user=USER))
         driver = driver_class.open()
         driver.runs_in, driver.variables = self.root / 'runs', {'AT': str(self.root)}
         self.cluster = samples.cluster(driver_class, MachineSpec(), 1)

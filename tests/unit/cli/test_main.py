@@ -90,7 +90,7 @@ class Errors(Shell):
         for word in ('x', '-1', '0', 'nan', 'inf'):
             err = self.fails(2, 'compute', 'check', f'--timeout={word}')
             self.assertIn(f"'{word}' is not a number above 0", err)
-        for words in (('compute', 'check', '--timeout=1e308'), ('orphans', '--grace', '31536001')):
+        for words in (('compute', 'check', '--timeout=1e308'), ('orphans', '--grace', '31622401')):
             self.assertIn('is more than a year', self.fails(2, *words))
         self.assertIn(
             "'1.5' is not a whole number above 0", self.fails(2, 'demo', '--fleet', '1.5')

@@ -12,6 +12,7 @@ from kiln.clock import SYSTEM_CLOCK
 from kiln.clusters.exceptions import StoreError
 from kiln.clusters.models import Event
 from kiln.db.backup import back_up, restore
+from kiln.db.database import Database
 from kiln.db.soundness import faults
 from kiln.db.store import open_database, open_store
 from kiln.db.tables.schema import REVISION
@@ -74,17 +75,18 @@ class Faults(Case):
                 database = self.database()
                 health = check(database)
                 self.assertFalse(health.usable)
-                self.assertIn('it is damaged: ', health.faults[0])
+                self.assertIn('it is damaged: ', health.faults[0].text)
                 with self.assertRaisesRegex(StoreError, "damaged: .* 'kiln db restore FILE'"):
                     upgrade(database)
 
     def test_a_file_that_is_no_database_is_damaged(self):
         self.path.write_bytes(b'not a database at all' * 400)
-        self.assertIn('not a database', faults(self.database())[0])
+        self.assertIn('not a database', faults(self.database())[0].text)
 
     def test_a_missing_table_is_named(self):
         self.sql('DROP TABLE step')
-        self.assertEqual(('it lacks tables: step',), faults(self.database()))
+        (fault,) = faults(self.database())
+        self.assertEqual('it lacks tables: step', fault.text)
         with self.assertRaisesRegex(StoreError, 'lacks tables: step'):
             upgrade(self.database())
 
@@ -153,6 +155,16 @@ class Backups(Case):
         with self.assertRaisesRegex(StoreError, 'there is no folder'):
             back_up(self.database(), self.folder / 'nowhere' / 'x.db')
 
+    def test_a_server_has_tools_of_its_own_and_is_not_called_damaged_if_it_is_away(self):
+        # Nothing listens at port 1.
+        server = Database('postgresql://kiln@127.0.0.1:1/kiln', clock=SYSTEM_CLOCK)
+        self.addCleanup(server.close)
+        with self.assertRaisesRegex(StoreError, 'it is not a file. .*pg_dump'):
+            back_up(server, self.copy)
+        with self.assertRaises(StoreError) as caught:
+            faults(server)
+        self.assertTrue(caught.exception.retryable)
+
     def test_a_damaged_store_is_not_backed_up(self):
         self.spoil()
         with self.assertRaisesRegex(StoreError, 'Cannot back up .* damaged'):
@@ -207,6 +219,32 @@ class Restores(Case):
             with self.subTest(path.name), self.assertRaisesRegex(StoreError, why):
                 restore(self.database(), path)
         self.assertEqual(['kept', 'later'], self.messages())
+
+    def test_a_backup_of_a_later_version_is_refused(self):
+        with contextlib.closing(sqlite3.connect(self.copy)) as db:
+            db.execute("UPDATE alembic_version SET version_num = '9999'")
+            db.commit()
+        self.tell('later')
+        with self.assertRaisesRegex(StoreError, 'revision 9999 of a later kiln. Install'):
+            restore(self.database(), self.copy)
+        self.assertEqual(['kept', 'later'], self.messages())
+
+    def test_a_file_that_is_being_written_stays_and_is_not_put_aside(self):
+        self.tell('later')
+        database = open_database(f'sqlite:///{self.path}', clock=SYSTEM_CLOCK, lock_timeout_s=0.1)
+        self.addCleanup(database.close)
+        with contextlib.closing(sqlite3.connect(self.path)) as writer:
+            writer.execute('BEGIN IMMEDIATE')
+            with self.assertRaisesRegex(StoreError, 'has been writing for 0.1 s'):
+                restore(database, self.copy)
+        self.assertEqual(['kept', 'later'], self.messages())
+        self.assertEqual([], list(self.folder.glob('*.before-*')))
+
+    def test_a_path_with_signs_of_an_address_is_a_path(self):
+        copy = self.folder / 'a copy?mode=rw#1%20.db'
+        back_up(self.database(), copy)
+        restore(self.database(), copy)
+        self.assertEqual(['kept'], self.messages())
 
     def test_nothing_is_restored_while_a_conductor_works(self):
         self.store().leases.claim('c-web', 'host-1', 60.0)

@@ -62,6 +62,7 @@ class Leases(StoreCase):
     def test_the_lease_of_an_owner_that_died_ends_and_keeps_its_name(self):
         lease = self.claim('s', 'host%1.7.x')
         self.assertEqual((lease,), self.store.leases.held_on('host%1'))
+        self.assertEqual((), self.store.leases.held_on('host%1', besides=lease.owner))
         for other in ('host', 'host11', 'host_1', 'host%1.7.x'):
             self.assertEqual((), self.store.leases.held_on(other))
         self.store.leases.expire(lease)

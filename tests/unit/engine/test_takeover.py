@@ -1,6 +1,8 @@
 """A new owner of a cluster continues from the store, and from nothing else."""
 
 import dataclasses
+import subprocess
+import sys
 
 from kiln.cluster_drivers.values import READY
 from kiln.clusters.exceptions import ClusterDriverError
@@ -125,6 +127,32 @@ class LeftBehind(Site):
         self.assertEqual(before, self.nodes(cluster))
         self.assertIn('another owner holds it now', logs.output[0])
         self.assertFalse(self.store.operations.get(operation.id).state.ended)
+
+
+class LeasesOfTheDead(Site):
+    def held(self, owner):
+        """Return an operation on a cluster whose lease an owner has for an hour."""
+        cluster = self.created(group(1))
+        self.conductor.close()
+        take_over(self.store, cluster.id, owner, 3600.0)
+        operation = self.operation(cluster.id, OperationKind.REPLACE)
+        self.store.operations.submit(operation)
+        self.take_over()
+        return operation
+
+    def test_a_cluster_whose_owner_died_on_this_host_is_taken_over_at_once(self):
+        program = 'from kiln.engine.owners import new_owner; print(new_owner())'
+        done = subprocess.run(
+            [sys.executable, '-c', program], capture_output=True, text=True, check=True
+        )
+        with self.assertLogs('kiln.engine', 'INFO') as logs:
+            self.succeeded(self.held(done.stdout.strip()))
+        self.assertTrue(any('has died: its lease' in line for line in logs.output))
+
+    def test_a_lease_that_a_clock_which_was_set_back_has_made_long_ends_after_its_term(self):
+        with self.assertLogs('kiln.engine', 'WARNING') as logs:
+            self.succeeded(self.held('another-host.7.x'))
+        self.assertIn('The clock was set back: shortened 1 leases', logs.output[0])
 
 
 class Renewal(Site):

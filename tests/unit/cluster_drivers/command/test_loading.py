@@ -53,10 +53,10 @@ class Loading(unittest.TestCase):
         (record,) = (one for one in catalogue.records if one.name == 'acme_v1')
         self.assertEqual('acme_v1', catalogue.load(record).whole_class().name)
 
-    def loaded_for(self, user):
-        """Load the driver as a site does whose programs run as a user."""
+    def loaded_with(self, option, value):
+        """Load the driver as a site does that has an option."""
         write_driver(self.root)
-        values = kiln_conf.load([], [], environment={'KILN_CLUSTERS__PROGRAM_USER': user}).clusters
+        values = kiln_conf.load([], [], environment={f'KILN_CLUSTERS__{option}': value}).clusters
         settings = DiscoverySettings.from_options(values)
         catalogue = discover(dataclasses.replace(settings, driver_path=(self.root,)))
         (record,) = (one for one in catalogue.records if one.name == 'acme_v1')
@@ -65,10 +65,16 @@ class Loading(unittest.TestCase):
     def test_a_user_who_cannot_run_programs_is_refused_before_any_is_run(self):
         words = r"\[clusters\] program_user: 'no-such-user' is not a user of this host"
         with self.assertRaisesRegex(InvalidClusterDriver, words):
-            self.loaded_for('no-such-user')
+            self.loaded_with('PROGRAM_USER', 'no-such-user')
 
     def test_the_user_of_kiln_needs_no_change(self):
-        self.assertIsNone(self.loaded_for(pwd.getpwuid(os.geteuid()).pw_name).account)
+        mine = pwd.getpwuid(os.geteuid()).pw_name
+        self.assertIsNone(self.loaded_with('PROGRAM_USER', mine).account)
+
+    def test_runs_are_where_the_site_has_them(self):
+        self.assertEqual(
+            self.root / 'runs', self.loaded_with('RUN_PATH', f'{self.root}/runs').runs_in
+        )
 
     def test_what_it_declares_is_known(self):
         driver_class = load_directory(write_driver(self.root, yaml=DRIVER + MORE))

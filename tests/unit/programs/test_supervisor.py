@@ -1,0 +1,100 @@
+"""A supervisor ends a program for each reason there is, and writes why and how.
+
+It runs in the process of the test, which reads what it writes; the tests of detached runs have
+it in a process of its own.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import tempfile
+import threading
+import unittest
+
+from kiln.programs import supervisor
+
+MOST_BYTES = 1000
+
+
+class Supervising(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for one in (signal.SIGCHLD, signal.SIGTERM):
+            self.addCleanup(signal.signal, one, signal.getsignal(one))
+        before = signal.set_wakeup_fd(-1)
+        self.addCleanup(signal.set_wakeup_fd, before)
+        # A program is given this number; here it can be any open file.
+        try:
+            os.fstat(supervisor.SECRETS)
+        except OSError:
+            other = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(other, supervisor.SECRETS)
+            for number in {other, supervisor.SECRETS}:
+                self.addCleanup(self.close, number)
+
+    def close(self, number):
+        with contextlib.suppress(OSError):
+            os.close(number)
+
+    def supervised(self, script, *, argv=None, **given):
+        job = {
+            'argv': argv or ['/bin/sh', '-c', script],
+            'environment': {'PATH': os.defpath, 'AT': str(self.folder)},
+            'owner': None, 'seconds': 60.0, 'grace_s': 30.0, 'most_bytes': MOST_BYTES, **given,
+        }  # fmt: skip
+        (self.folder / 'job.json').write_text(json.dumps(job))
+        (self.folder / 'document.json').write_text('{"asked": 1}')
+        supervisor._Supervisor(self.folder).run()
+        self.assertEqual([], supervisor.members(str(self.folder), None))
+        return json.loads((self.folder / 'result.json').read_text())
+
+    def output(self):
+        return (self.folder / 'out').read_text()
+
+    def test_a_program_reads_what_is_asked_and_ends_by_itself(self):
+        result = self.supervised('cat; exit 7')
+        self.assertEqual((7, '', 0), (result['status'], result['why'], result['left']))
+        self.assertEqual('{"asked": 1}', self.output())
+        self.assertFalse((self.folder / 'work').exists())
+
+    def test_a_program_that_cannot_be_run_has_the_reason(self):
+        result = self.supervised('', argv=[str(self.folder / 'nothing')])
+        self.assertEqual((127, 'No such file or directory'), (result['status'], result['trouble']))
+
+    def test_a_program_is_ended_at_its_deadline_with_what_it_has_started(self):
+        result = self.supervised('while :; do sleep 60; done', seconds=0.0)
+        self.assertEqual(('deadline', -signal.SIGTERM), (result['why'], result['status']))
+
+    def test_a_program_that_prints_too_much_is_ended(self):
+        result = self.supervised('while :; do echo a long line of text; done')
+        self.assertEqual('output', result['why'])
+        self.assertGreater(len(self.output()), MOST_BYTES)
+
+    def test_a_program_that_was_to_stop_before_it_began_is_ended(self):
+        (self.folder / 'stop').touch()
+        self.assertEqual('stopped', self.supervised('sleep 60')['why'])
+
+    def test_a_signal_stops_the_program(self):
+        os.mkfifo(self.folder / 'begun')
+
+        def interrupt():
+            (self.folder / 'begun').read_text()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        other = threading.Thread(target=interrupt, daemon=True)
+        other.start()
+        result = self.supervised('echo >"$AT/begun"; sleep 60')
+        other.join()
+        self.assertEqual('stopped', result['why'])
+
+    def test_a_program_that_does_not_end_is_killed(self):
+        result = self.supervised(
+            'trap "" TERM; while :; do sleep 60; done', seconds=0.0, grace_s=0.0
+        )
+        self.assertEqual('deadline', result['why'])
+
+    def test_what_a_program_leaves_is_ended_and_counted(self):
+        result = self.supervised('sleep 60 & setsid sleep 60 & exit 0', grace_s=1.0)
+        self.assertEqual((0, '', 2), (result['status'], result['why'], result['left']))
