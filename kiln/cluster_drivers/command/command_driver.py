@@ -75,33 +75,29 @@ class CommandDriver(ClusterDriver):
     short_s: float = SHORT_S
     #: Words before those of the program in its runs.
     before: tuple[str, ...] = ()
-    #: The verbs with which the program has described itself.
-    verbs_known: frozenset[Verb] = frozenset()
+    #: The verbs with which the program has described itself; none before.
+    verbs_known: ClassVar[frozenset[Verb]] = frozenset()
 
     @classmethod
     def open(cls, *, overrides: Path | None = None) -> Self:
-        """Return the driver, once its program has described itself.
+        """Return the driver; its program describes itself once, the first time.
 
         :raises InvalidClusterDriver: the program cannot be used.
         """
         driver = super().open()
-        driver.check()
+        if not cls.verbs_known:
+            cls.verbs_known = driver._described()
         return driver
 
-    def check(self) -> None:
-        """Have the program describe itself.
-
-        :raises InvalidClusterDriver: it cannot be used.
-        """
+    def _described(self) -> frozenset[Verb]:
         program = self.program
         wrong = program.unusable()
         if not wrong:
             try:
-                self.verbs_known = program.describe().verbs
+                return program.describe().verbs
             except (Nonsense, OSError) as exc:
                 wrong = f'{self.program_file} describe: {getattr(exc, "strerror", None) or exc}'
-        if wrong:
-            raise InvalidClusterDriver([Problem(message=wrong, file=str(program.path))])
+        raise InvalidClusterDriver([Problem(message=wrong, file=str(program.path))])
 
     @property
     def program(self) -> Program:
@@ -109,7 +105,7 @@ class CommandDriver(ClusterDriver):
         path = self.directory / self.program_file
         return Program(
             driver=self.name, path=path, variables=self.variables, before=self.before,
-            account=self.account,
+            account=self.account, short_s=self.short_s,
         )  # fmt: skip
 
     # ---- calls that begin something --------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import os
 import select
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver
-from kiln.cluster_drivers.calls import open_driver
 from kiln.cluster_drivers.command import protocol
 from kiln.cluster_drivers.command.command_driver import CommandDriver
 from kiln.cluster_drivers.command.documents import Secrets, document
@@ -73,8 +71,6 @@ class ProgramBench(EngineBench):
 
     def open(self) -> ClusterDriver:
         driver = self.driver
-        # The program has described itself once in this process, which is enough for the kit.
-        driver.verbs_known = _verbs_of(type(driver))
         driver.runs_in, driver.clock = self._runs, self.clock
         driver.short_s = _SHORT_S
         driver.variables, driver.before = self._variables, (*_WAIT, str(self._gate))
@@ -166,11 +162,6 @@ class ProgramBench(EngineBench):
         for folder in self._runs.iterdir() if self._runs.is_dir() else ():
             if folder.is_dir() and (run := Runs(self._runs, folder.name).latest()):
                 yield run
-
-
-@functools.cache
-def _verbs_of(driver_class: type[CommandDriver]) -> frozenset[Verb]:
-    return open_driver(driver_class).verbs_known
 
 
 class BenchProgram(ProgramBench):

@@ -38,7 +38,6 @@ class Pursuer:
         self.kept = pathlib.Path(given['kept'])
         driver_class = load_directory(pathlib.Path(given['driver']))
         self.driver = driver_class()
-        self.driver.verbs_known = driver_class.open().verbs_known
         self.driver.runs_in = pathlib.Path(given['runs'])
         self.driver.variables = {'KILN_BENCH': given['bench']}
         cluster = cluster_of(driver_class, given['counts'], given['theme'])

@@ -315,6 +315,7 @@ class Reports(CommandCase):
     def test_a_status_that_is_late_is_unknown(self):
         driver = self.driver('status) sleep 600 ;;')
         driver.short_s = 0.1
+        self.assertEqual(0.1, driver.program.short_s)
         report = self.call(driver, 'update_cluster_status')
         self.assertIs(Progress.UNKNOWN, report.progress)
         self.assertIn('has not answered within 0.1 s', report.reason)

@@ -10,6 +10,7 @@ import unittest
 from kiln import conf as kiln_conf
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.calls import open_driver
+from kiln.cluster_drivers.command.protocol import Verb
 from kiln.cluster_drivers.discovery.activation import DiscoverySettings
 from kiln.cluster_drivers.discovery.directory import load_directory
 from kiln.cluster_drivers.discovery.discovery import discover
@@ -46,6 +47,13 @@ class Loading(unittest.TestCase):
         self.assertEqual(frozenset(), driver_class.capabilities)
         self.assertEqual(((), ()), (mistakes_in(folder), unchecked_in(folder)))
         open_driver(driver_class)
+
+    def test_its_program_describes_itself_once_however_often_the_driver_is_opened(self):
+        described = DESCRIBED + "'; echo >>" + f"'{self.root}/described"
+        driver_class = load_directory(write_driver(self.root, described=described))
+        open_driver(driver_class)
+        self.assertEqual('\n', (self.root / 'described').read_text())
+        self.assertIn(Verb.STATUS, open_driver(driver_class).verbs_known)
 
     def test_it_is_found_on_the_driver_path(self):
         write_driver(self.root)
