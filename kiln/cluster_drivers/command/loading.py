@@ -98,19 +98,11 @@ def _account(user: str) -> Account | None:
         raise InvalidClusterDriver([problem]) from exc
 
 
-def _class_of(folder: Folder) -> type[CommandDriver]:
+def _attributes(folder: Folder) -> Mapping[str, Any]:
     declared, user = folder.declared, folder.programs.user
-    assert isinstance(declared, Declared)
     offered = {Cap(one.value) for one in declared.capabilities}
-    attributes: dict[str, Any] = {
-        '__module__': __name__,
-        '__doc__': f'The driver of {folder.path}.',
-        'name': declared.name,
-        'version': declared.version,
-        'beta': declared.beta,
-        'provides': declared.provides,
+    return {
         'missing_capabilities': frozenset(map(Cap, Extra)) - offered,
-        'directory': folder.path,
         'program_file': declared.program,
         'parameters': declared.parameters,
         'timeout_s': declared.timeout_s,
@@ -120,9 +112,7 @@ def _class_of(folder: Folder) -> type[CommandDriver]:
         'account': _account(user) if user else None,
         'runs_in': folder.programs.runs,
     }
-    driver_class = type(declared.name, (CommandDriver,), attributes)
-    driver_class.verbs_known = driver_class.open().verbs_known
-    return driver_class
 
 
-BASE = FolderBase(COMMAND, _class_of)
+#: What discovery finds here by the word ``command``.
+BASE = FolderBase(COMMAND, CommandDriver, _attributes)

@@ -73,7 +73,7 @@ def load_directory(directory: Path, programs: Programs = AS_KILN) -> type[Cluste
     folder = Folder(
         directory.absolute(), declared, dict(_spots(root, str(file))), programs=programs
     )
-    driver_class: type[ClusterDriver] = base.class_of(folder)
+    driver_class = base.class_of(folder)
     driver_class.open()
     return driver_class
 
@@ -84,28 +84,15 @@ def _base_of(root: Node | None) -> FolderBase:
     # By its text: a mapping or a list cannot be looked up.
     place = _BASES.get(entry.value.text) if entry is not None else None
     if place is None:
-        return FolderBase(DRIVER, _nodes_class)
+        return FolderBase(DRIVER, DirectoryDriver, _attributes)
     # An engine is imported by those alone whose drivers have it.
     found: FolderBase = importlib.import_module(place).BASE
     return found
 
 
-def _nodes_class(folder: Folder) -> type[DirectoryDriver]:
+def _attributes(folder: Folder) -> Mapping[str, Any]:
     declared = folder.declared
-    assert isinstance(declared, Declared)
-    attributes: dict[str, Any] = {
-        '__module__': __name__,
-        '__doc__': f'The driver of {folder.path}.',
-        'name': declared.name,
-        'version': declared.version,
-        'beta': declared.beta,
-        'provides': declared.provides,
-        'ready': declared.ready,
-        'directory': folder.path,
-        'declared': declared,
-        'spots': folder.spots,
-    }
-    return type(declared.name, (DirectoryDriver,), attributes)
+    return {'ready': declared.ready, 'declared': declared, 'spots': folder.spots}
 
 
 def _check_files(root: Node, directory: Path, mistakes: Mistakes) -> None:

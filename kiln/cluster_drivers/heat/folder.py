@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,22 +33,9 @@ class HeatDirectoryDriver(WithoutCode, HeatDriver):
         return definition
 
 
-def _class_of(folder: Folder) -> type[HeatDirectoryDriver]:
-    declared = folder.declared
-    assert isinstance(declared, HeatDeclared)
-    attributes: dict[str, Any] = {
-        '__module__': __name__,
-        '__doc__': f'The driver of {folder.path}.',
-        'name': declared.name,
-        'version': declared.version,
-        'beta': declared.beta,
-        'provides': declared.provides,
-        'directory': folder.path,
-        'declared': declared,
-        'spots': folder.spots,
-    }
-    return type(declared.name, (HeatDirectoryDriver,), attributes)
+def _attributes(folder: Folder) -> Mapping[str, Any]:
+    return {'declared': folder.declared, 'spots': folder.spots}
 
 
 #: What discovery finds here by the word ``heat``.
-BASE = FolderBase(HEAT_DRIVER, _class_of)
+BASE = FolderBase(HEAT_DRIVER, HeatDirectoryDriver, _attributes)
