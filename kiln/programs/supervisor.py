@@ -30,6 +30,10 @@ _LOOK_S = 0.5
 #: Seconds that processes which the program has left behind are given to end.
 _LEFT_S = 2.0
 _FREE = 10
+#: How often to look at a process that is just becoming another program, and the pause.
+_LOOKS, _LOOK_AGAIN_S = 1000, 0.002
+#: The flag of the threads of the kernel, PF_KTHREAD.
+_OF_KERNEL = 0x00200000
 
 
 class Process(NamedTuple):
@@ -79,10 +83,22 @@ def _fields(pid: int) -> list[str]:
 
 
 def _variables(pid: int) -> list[bytes]:
-    try:
-        return Path(f'/proc/{pid}/environ').read_bytes().split(b'\0')
-    except OSError:
-        return []
+    content = b''
+    with contextlib.suppress(OSError):
+        for _ in range(_LOOKS):
+            content = Path(f'/proc/{pid}/environ').read_bytes()
+            if content or not _is_becoming(pid):
+                break
+            time.sleep(_LOOK_AGAIN_S)
+    return content.split(b'\0')
+
+
+def _is_becoming(pid: int) -> bool:
+    """Return True for a process that is just becoming another program: it has no variables yet."""
+    fields = _fields(pid)
+    if not fields or fields[0] in 'ZX' or int(fields[6]) & _OF_KERNEL:
+        return False
+    return fields[48] == '0'  # where its variables end
 
 
 def send(signal_: signal.Signals, pids: list[int]) -> None:

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import tempfile
 import threading
 import unittest
@@ -16,6 +17,24 @@ import unittest
 from kiln.programs import supervisor
 
 MOST_BYTES = 1000
+
+
+class Members(unittest.TestCase):
+    def test_a_process_is_a_member_from_its_first_moment(self):
+        for _ in range(50):
+            child = subprocess.Popen(['/bin/sleep', '600'], env={supervisor.MARK: 'here'})
+            try:
+                self.assertIn(f'{supervisor.MARK}=here'.encode(), supervisor._variables(child.pid))
+            finally:
+                child.kill()
+                child.wait()
+
+    def test_a_process_without_variables_is_not_waited_for(self):
+        child = subprocess.Popen(['/bin/sleep', '600'], env={})
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        self.assertEqual([b''], supervisor._variables(child.pid))
+        self.assertFalse(supervisor._is_becoming(child.pid))
 
 
 class Supervising(unittest.TestCase):

@@ -264,8 +264,8 @@ class Cancelled(CommandCase):
         self.assertGreater(given['deadline'], self.clock.time())
 
     def test_an_operation_that_is_retried_goes_on(self):
-        driver = self.begun(f'delete) read x <"$AT/go"; {DONE} ;;')
         os.mkfifo(self.root / 'go')
+        driver = self.begun(f'delete) read x <"$AT/go"; {DONE} ;;')
         self.checked(driver)
         self.runs().latest().wait()
         self.operation = 'deletion'
