@@ -115,12 +115,16 @@ def test_its_cluster_drivers_state_what_they_provide_and_can_do():
     provided = {name: str(*from_class(one).provides) for name, one in drivers.items()}
     assert provided == {
         'example_v1': '(*, *, example)',
+        'heat_generated_v1': '(vm, *, heat-nodes)',
+        'heat_group_v1': '(vm, *, heat-group)',
         'nodes_v1': '(*, *, nodes)',
         'swarm_debian_v1': '(*, debian, docker-swarm)',
     }
     by_engine = {Cap.RESIZE, Cap.UPGRADE, Cap.REBUILD, Cap.REBOOT}
     assert {name: one.capabilities - by_engine for name, one in drivers.items()} == {
         'example_v1': {Cap.MONITOR},
+        'heat_generated_v1': set(),
+        'heat_group_v1': set(),
         'nodes_v1': set(),
         'swarm_debian_v1': {Cap.MONITOR, Cap.ROTATE_CA_CERTIFICATE},
     }

@@ -1,4 +1,4 @@
-"""Conductors that are killed with -9 while they create, change and delete clusters on Heat."""
+"""Conductors of clusters on Heat, and those that are killed with -9 while they work."""
 
 import dataclasses
 import os
@@ -48,18 +48,13 @@ SITE = 'kills'
 WAIT_S = 1200.0
 
 
-class Killing(unittest.TestCase):
-    """Clusters whose conductors are killed at any moment; a subclass has the Heat."""
+class Conducted(unittest.TestCase):
+    """A site with a conductor of its own; a subclass has the Heat."""
 
     driver = 'heat_generated_v1'
-    #: Conductors that are killed, and the longest time that one lives, in seconds.
-    kills = 4
-    longest_s = 12.0
-    names = ('east', 'west')
 
     def setUp(self):
         super().setUp()
-        self.dice = random.Random(3)
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         secrets = self.folder / 'secrets'
         secrets.mkdir(mode=0o700)
@@ -70,14 +65,65 @@ class Killing(unittest.TestCase):
         self.site = configured_site(kiln_conf.load([str(self.config)]))
         self.addCleanup(self.site.close)
         self.conductor = None
-        self.killed = 0
-        self.addCleanup(self._kill)
-
-    # ---- what a subclass knows -----------------------------------------------------------
+        self.addCleanup(self.kill)
 
     def credentials(self):
         """Return the document of the secret."""
         raise NotImplementedError
+
+    def command(self, *words):
+        """Return the command of ``kiln`` with some words."""
+        module = 'tests.functional.heat.conductor'
+        return [sys.executable, '-m', module, '--config-file', str(self.config), *words]
+
+    def start(self):
+        """Start a conductor."""
+        log = (self.folder / 'conductor.log').open('a')
+        with log:
+            self.conductor = subprocess.Popen(
+                self.command('conductor'), cwd=ROOT, env=os.environ | {'PYTHONPATH': str(ROOT)},
+                stdout=log, stderr=subprocess.PIPE, text=True,
+            )  # fmt: skip
+        self.assertIn('Working on clusters', self.conductor.stderr.readline())
+
+    def kill(self):
+        """Kill the conductor, if it lives."""
+        if self.conductor is not None:
+            self.conductor.send_signal(signal.SIGKILL)
+            self.conductor.wait()
+            self.conductor.stderr.close()
+            self.conductor = None
+
+    def submit(self, request):
+        """Return the operation of a request."""
+        return self.site.clusters.apply(self.site.clusters.plan(request))
+
+    def found(self, operation):
+        """Return an operation as it is now."""
+        return self.site.clusters.operation(operation.id)
+
+    def spec(self, name, count=3):
+        """Return what a cluster is to be, with some workers."""
+        (spec,) = read(FILE.format(name=name, driver=self.driver)).clusters
+        control, work = spec.groups
+        work = dataclasses.replace(work, shape=resized(work.shape, count))
+        return dataclasses.replace(spec, groups=(control, work))
+
+
+class Killing(Conducted):
+    """Clusters whose conductors are killed at any moment."""
+
+    #: Conductors that are killed, and the longest time that one lives, in seconds.
+    kills = 4
+    longest_s = 12.0
+    names = ('east', 'west')
+
+    def setUp(self):
+        super().setUp()
+        self.dice = random.Random(3)
+        self.killed = 0
+
+    # ---- what a subclass knows -----------------------------------------------------------
 
     def stacks(self):
         """Return the name and the state of each stack that exists."""
@@ -87,61 +133,34 @@ class Killing(unittest.TestCase):
         """Return the number of servers that exist, whose ever they are."""
         raise NotImplementedError
 
-    # ---- conductors ----------------------------------------------------------------------
-
-    def _start(self):
-        log = (self.folder / 'conductor.log').open('a')
-        with log:
-            self.conductor = subprocess.Popen(
-                [sys.executable, '-m', 'tests.functional.heat.conductor',
-                 '--config-file', str(self.config), 'conductor'],
-                cwd=ROOT, env=os.environ | {'PYTHONPATH': str(ROOT)},
-                stdout=log, stderr=subprocess.PIPE, text=True,
-            )  # fmt: skip
-        self.assertIn('Working on clusters', self.conductor.stderr.readline())
-
-    def _kill(self):
-        if self.conductor is not None:
-            self.conductor.send_signal(signal.SIGKILL)
-            self.conductor.wait()
-            self.conductor.stderr.close()
-            self.conductor = None
+    # ---- kills ---------------------------------------------------------------------------
 
     def strike(self):
         """Do what else is to happen while operations are open."""
 
     def run_all(self, *requests):
         """Have requests done, while conductors are killed as long as there are kills left."""
-        asked = [self.site.clusters.apply(self.site.clusters.plan(one)) for one in requests]
+        asked = [self.submit(one) for one in requests]
         end = time.monotonic() + WAIT_S
-        while left := [one for one in asked if not self._found(one).state.ended]:
+        while left := [one for one in asked if not self.found(one).state.ended]:
             if self.conductor is None:
-                self._start()
-            self.assertLess(time.monotonic(), end, [self._found(one) for one in left])
+                self.start()
+            self.assertLess(time.monotonic(), end, [self.found(one) for one in left])
             self._wait(left)
             self.strike()
             if self.killed < self.kills:
-                self._kill()
+                self.kill()
                 self.killed += 1
         for one in asked:
-            self.assertIs(OperationState.SUCCEEDED, self._found(one).state, self._found(one))
+            self.assertIs(OperationState.SUCCEEDED, self.found(one).state, self.found(one))
 
     def _wait(self, left):
         """Let the conductor live for a moment, or until all is done."""
         end = time.monotonic() + self.dice.uniform(0.0, self.longest_s)
-        while time.monotonic() < end and any(not self._found(one).state.ended for one in left):
+        while time.monotonic() < end and any(not self.found(one).state.ended for one in left):
             time.sleep(0.1)
 
-    def _found(self, operation):
-        return self.site.clusters.operation(operation.id)
-
     # ---- a life --------------------------------------------------------------------------
-
-    def spec(self, name, count=3):
-        (spec,) = read(FILE.format(name=name, driver=self.driver)).clusters
-        control, work = spec.groups
-        work = dataclasses.replace(work, shape=resized(work.shape, count))
-        return dataclasses.replace(spec, groups=(control, work))
 
     def live(self):
         """Create, shrink, grow and delete the clusters; check what exists after each."""

@@ -1,16 +1,15 @@
-"""What kill runs on the real Heat know of it."""
+"""Sites of conductors on the real Heat, and kill runs there."""
 
 from tests.functional.cloud import CloudTestCase
 from tests.functional.heat import killing
 from tests.functional.heat.bench import ask, credentials, stacks
 
 
-class RealKilling(killing.Killing, CloudTestCase):
-    """Clusters on the real Heat, in a project of this process alone."""
+class OnRealHeat(CloudTestCase):
+    """A site on the real Heat, in a project of this process alone."""
 
     services = ('heat',)
     alone = False
-    names = ('east',)
 
     def credentials(self):
         return credentials()
@@ -21,3 +20,9 @@ class RealKilling(killing.Killing, CloudTestCase):
     def servers(self):
         # The project has nothing else, so a server without a stack is found here.
         return len(ask('/servers', service='compute')['servers'])
+
+
+class RealKilling(OnRealHeat, killing.Killing):
+    """Clusters on the real Heat."""
+
+    names = ('east',)

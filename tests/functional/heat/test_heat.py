@@ -23,10 +23,10 @@ from kiln.testing.clusters.behaviours.own_engine_life import WhatStands
 from tests.functional.cloud import CloudTestCase
 from tests.functional.heat.bench import (
     GENERATED_FILE,
+    OneSecret,
     RealGroupBench,
     RealHeatBench,
     RealWebBench,
-    credentials,
     nodes_of,
     remove,
     stacks,
@@ -80,19 +80,10 @@ class GroupOnHeat(KIT, OnHeat):
     soon_s = 60.0
 
 
-class OneSecret:
-    """A store with the credentials of the cloud under each name."""
-
-    def get(self, name):
-        return credentials()
-
-
-class GeneratedLife(OnHeat):
-    """What happens to a cluster, one call after the other; 000-10, 000-11, 000-14, 003-6."""
+class OneCluster(OnHeat):
+    """A cluster, and a driver that is called about it."""
 
     driver_class = GeneratedDriver
-    #: The nodes of the cluster, a new one, and one from the middle.
-    first, new, middle = ('control-1', 'work-1', 'work-2', 'work-3'), 'work-4', 'work-2'
 
     def setUp(self):
         super().setUp()
@@ -161,6 +152,13 @@ class GeneratedLife(OnHeat):
         (stack,) = self.stacks()
         return nodes_of(stack)
 
+
+class GeneratedLife(OneCluster):
+    """What happens to a cluster, one call after the other; 000-10, 000-11, 000-14, 003-6."""
+
+    #: The nodes of the cluster, a new one, and one from the middle.
+    first, new, middle = ('control-1', 'work-1', 'work-2', 'work-3'), 'work-4', 'work-2'
+
     def test_a_repeated_creation_meets_the_stack_of_the_first(self):
         first = self.create()
         # As after a crash: the first answer is lost.
@@ -227,6 +225,31 @@ class GroupLife(GeneratedLife):
 
     driver_class = GroupDriver
     first, new, middle = ('control-1', 'work-2', 'work-3', 'work-4'), 'work-5', 'work-3'
+
+
+class Held(OneCluster):
+    """A stack that Heat cannot delete, since an administrator has locked a server."""
+
+    def test_what_holds_a_stack_is_told_after_some_tries_and_it_goes_once_nothing_does(self):
+        self.create()
+        self.done()
+        held = self.nodes()['work-2']
+        self.act(held, 'lock')
+        self.addCleanup(self.act, held, 'unlock')
+        self.take(self.driver.delete_cluster(self.context, self.cluster))
+        report = self.ended()
+        self.assertIs(Progress.FAILED, report.progress)
+        self.assertRegex(report.reason, r'DELETE_FAILED: work-2 \(OS::Nova::Server\): .* locked')
+        self.act(held, 'unlock')
+        self.take(self.driver.delete_cluster(self.context, self.cluster))
+        self.done()
+        self.assertEqual([], self.stacks())
+
+    def act(self, server, action):
+        self.cloud.session().post(
+            f'/servers/{server}/action', json={action: None}, raise_exc=False,
+            endpoint_filter={'service_type': 'compute'},
+        )  # fmt: skip
 
 
 if __name__ == '__main__':
