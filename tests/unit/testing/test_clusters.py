@@ -76,7 +76,7 @@ class Finding(unittest.TestCase):
 
     def test_what_is_no_driver_is_refused_with_the_reason(self):
         for reference, error, told in (
-            ('nobody', ClusterDriverUnknown, 'Installed: example_v1, nodes_v1'),
+            ('nobody', ClusterDriverUnknown, 'Installed: example_v1, heat_generated_v1'),
             ('no.such.module:Driver', ClusterDriverUnusable, 'ModuleNotFoundError'),
             (f'{__name__}:DEMANDING', ClusterDriverUnusable, 'is not a ClusterDriver'),
             (str(self.folder), InvalidClusterDriver, 'cannot be read'),

@@ -71,7 +71,8 @@ class Lists(ClusterShell):
         states = {name: row['state'] for name, row in rows.items() if row['kind'] == 'cluster'}
         self.assertEqual(
             {'beta_v1': 'beta', 'broken_v1': 'broken', 'example_v1': 'disabled',
-             'nodes_v1': 'active', 'swarm_debian_v1': 'active'},
+             'heat_generated_v1': 'active', 'heat_group_v1': 'active', 'nodes_v1': 'active',
+             'swarm_debian_v1': 'active'},
             states,
         )  # fmt: skip
         self.assertIn('disabled_drivers', rows['example_v1']['reason'])
@@ -89,7 +90,7 @@ class Lists(ClusterShell):
         shown = self.json('driver', 'show', 'nodes_v1==1.0.0')
         self.assertEqual('1.0.0', shown['version'])
         err = self.fails(2, 'driver', 'show', 'nodes_v1==2.*')
-        self.assertIn('Installed: example_v1 1.0.0, nodes_v1 1.0.0', err)
+        self.assertIn('Installed: example_v1 1.0.0, heat_generated_v1 1.0.0', err)
 
     def test_broken_and_disabled_drivers_can_be_shown(self):
         self.new('broken_v1').joinpath('driver.yaml').write_text('name: [')
@@ -147,11 +148,11 @@ class NeedsAnExtra(Installed, ClusterShell):
         (folder / 'driver.yaml').write_text(
             'version: 1.0.0\nprovides: [[vm, ubuntu, kubernetes]]\n'
         )
-        # A package of kiln's extra ironic, the smallest that has it; no module has this name.
+        # A package of kiln's extra heat, the smallest that has it; no module has this name.
         (folder / 'driver.py').write_text('import openstacksdk\n')
         row = self.rows('list')['code_v1']
         self.assertEqual(
-            ('not installed', "pip install 'kiln-compute[ironic]'"), (row['state'], row['reason'])
+            ('not installed', "pip install 'kiln-compute[heat]'"), (row['state'], row['reason'])
         )
         self.assertEqual([('code_v1', 'not installed')], self.problems(1, 'code_v1'))
 
