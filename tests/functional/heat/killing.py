@@ -138,11 +138,15 @@ class Killing(Conducted):
     def strike(self):
         """Do what else is to happen while operations are open."""
 
+    def is_open(self, operation):
+        """Return True if an operation has not ended."""
+        return not self.found(operation).state.ended
+
     def run_all(self, *requests):
         """Have requests done, while conductors are killed as long as there are kills left."""
         asked = [self.submit(one) for one in requests]
         end = time.monotonic() + WAIT_S
-        while left := [one for one in asked if not self.found(one).state.ended]:
+        while left := [one for one in asked if self.is_open(one)]:
             if self.conductor is None:
                 self.start()
             self.assertLess(time.monotonic(), end, [self.found(one) for one in left])

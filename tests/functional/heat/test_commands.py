@@ -5,20 +5,27 @@ import subprocess
 import time
 
 from kiln.cluster_drivers.heat.names import stack_name
-from kiln.cluster_service.requests import Declare, Delete
+from kiln.cluster_service.requests import Declare
 from kiln.clusters.models import OperationState
 from kiln.clusters.spec import MachineSpec
 from tests.functional.heat import killing, real_kills
-from tests.functional.heat.bench import nodes_of, stacks
+from tests.functional.heat.bench import nodes_of, remove, stacks
 from tests.unit.test_layering import ROOT
 
 WAIT_S = 240.0
 
 
 class Commands(real_kills.OnRealHeat, killing.Conducted):
+    """Operations of a site with a conductor; 000-14."""
+
     def setUp(self):
         super().setUp()
+        self.addCleanup(self.sweep)
         self.start()
+
+    def sweep(self):
+        for one in stacks(killing.SITE):
+            remove(one)
 
     def until(self, true, what):
         end = time.monotonic() + WAIT_S
@@ -62,7 +69,6 @@ class Commands(real_kills.OnRealHeat, killing.Conducted):
         self.done(Declare(spec=spec))
         stack = self.stack('north')
         self.assertEqual((first, 4), (stack['id'], len(nodes_of(stack))))
-        self.done(Delete(cluster='north'))
 
     def test_a_cancelled_creation_is_gone_on_with_by_the_next_operation(self):
         creation = self.submit(Declare(spec=self.spec('south')))
@@ -71,4 +77,3 @@ class Commands(real_kills.OnRealHeat, killing.Conducted):
         self.assertIs(OperationState.CANCELLED, self.ended(creation).state)
         self.done(Declare(spec=self.spec('south', 4)))
         self.assertEqual(5, len(nodes_of(self.stack('south'))))
-        self.done(Delete(cluster='south'))

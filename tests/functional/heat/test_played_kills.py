@@ -1,6 +1,6 @@
 """Conductors that are killed with -9, with a played Heat; no OpenStack is needed.
 
-KILN_HEAT_KILLS is the number of conductors that are killed.
+KILN_HEAT_KILLS is the number of conductors that are killed, and has both drivers judged.
 """
 
 import os
@@ -9,12 +9,13 @@ import threading
 from tests.functional.heat import killing
 from tests.unit.cluster_drivers.heat.fake_heat import SERVER, FakeHeat
 
+SOAK = 'KILN_HEAT_KILLS' in os.environ
 #: Real seconds between two pieces of work, and the seconds of work in each.
 STEP_S, WORK_S = 0.1, 0.5
 
 
 class PlayedKills(killing.Killing):
-    kills = int(os.environ.get('KILN_HEAT_KILLS', '4'))
+    kills = int(os.environ.get('KILN_HEAT_KILLS', '2'))
     longest_s = 8.0
 
     def setUp(self):
@@ -43,5 +44,7 @@ class PlayedKills(killing.Killing):
         return sum(one['type'] == SERVER for one in live)
 
 
-class PlayedGroupKills(PlayedKills):
-    driver = 'heat_group_v1'
+if SOAK:
+
+    class PlayedGroupKills(PlayedKills):
+        driver = 'heat_group_v1'
