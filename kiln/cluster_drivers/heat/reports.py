@@ -67,9 +67,12 @@ def _done(stack: ClusterStack, row: StackRow) -> StatusReport:
         found = stack.outputs(row)
         outputs = stack.template.get_outputs(found)
         missed = stack.template.missed(stack.cluster, found)
-    # Heat has been seen to list a stack for hours that it could not show.
     except ClusterDriverError as exc:
         reason = f'The outputs are unknown. {exc.reason}'
+        # It can pass, as when an engine of Heat is killed. But Heat has been seen to list a stack
+        # for hours that it could not show.
+        if not stack.state.settled and stack.state.tries < CHANGE_TRIES:
+            return _working(f'{reason} kiln tries again.', stack.state.repeated())
     if missed:
         return _missed(stack, row, missed)
     return StatusReport(

@@ -296,10 +296,24 @@ class Reports(DriverCase):
                 # The first tick after a change has the details, too.
             self.assertEqual(51 if tick == 0 else 1, len(self.heat.requests))
 
-    def test_a_stack_that_heat_lists_and_cannot_show_is_complete(self):
+    def test_the_outputs_of_a_new_stack_that_heat_cannot_show_for_a_moment_are_waited_for(self):
         self.create()
         self.heat.blind = True
         report = self.work()
+        self.assertIs(Progress.IN_PROGRESS, report.progress)
+        self.assertIn('The outputs are unknown', report.reason)
+        self.heat.blind = False
+        report = self.poll()
+        self.assertIs(Progress.COMPLETE, report.progress)
+        self.assertEqual(4, len(report.outputs['nodes']))
+
+    def test_a_stack_that_heat_lists_and_cannot_show_is_complete_after_some_polls(self):
+        self.create()
+        self.heat.blind = True
+        self.work()
+        for _ in range(CHANGE_TRIES - 1):
+            self.assertIs(Progress.IN_PROGRESS, self.poll().progress)
+        report = self.poll()
         self.assertIs(Progress.COMPLETE, report.progress)
         self.assertIsNone(report.outputs)
         self.assertIn('The outputs are unknown', report.reason)
