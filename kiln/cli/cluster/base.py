@@ -95,8 +95,12 @@ class Working(KilnCommand):
         if not entered:
             return []
         try:
-            with site.conducting(), screen(self.app.stdout, silent=silent) as shown:
-                ended = Follower(site.clusters, self.app.clock, shown).follow(entered)
+            with (
+                site.conducting() as conductor,
+                screen(self.app.stdout, silent=silent) as shown,
+            ):
+                follower = Follower(site.clusters, self.app.clock, shown)
+                ended = follower.follow(entered, check=conductor.check)
         except KeyboardInterrupt:
             for name in (one.cluster.name for one in entered):
                 self.app.say(

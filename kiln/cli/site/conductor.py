@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import signal
-import threading
 
 from kiln.cli.base import KilnCommand
 from kiln.telemetry import serving_metrics
@@ -30,12 +29,12 @@ class Conductor(KilnCommand):
             # Fails at once where the store cannot be read.
             site.store.operations.runnable(limit=1)
             listen = self.app.settings.clusters.metrics_listen
-            with serving_metrics(listen) as url, site.conducting():
+            with serving_metrics(listen) as url, site.conducting() as conductor:
                 if url:
                     self.app.say(f'Metrics are at {url}.')
                 with contextlib.suppress(KeyboardInterrupt):
                     self.app.say(f'Working on clusters; {_what_ends_it()} ends it.')
-                    threading.Event().wait()
+                    conductor.wait()
                 self.app.say('Stopping.')
 
 

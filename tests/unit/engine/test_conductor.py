@@ -2,9 +2,10 @@
 
 import contextlib
 import dataclasses
+import sqlite3
 
 from kiln.cluster_drivers.values import DRAINED, READY, Drained, Readiness
-from kiln.clusters.exceptions import StoreError
+from kiln.clusters.exceptions import StoreBroken, StoreError
 from kiln.clusters.models import NodeState, OperationKind, OperationState, StepState
 from kiln.clusters.spec import (
     Fallback,
@@ -225,10 +226,10 @@ class TroubleWithTheStore(Site):
         return Forgetful(super().open_site_store(url), before=(2, 4, 7), after=(3, 9))
 
     def test_a_round_that_cannot_be_written_starts_again_from_the_store(self):
-        with self.assertLogs('kiln.engine', 'ERROR') as logs:
+        with self.assertLogs('kiln.engine', 'WARNING') as logs:
             cluster = self.created(group(5))
             self.assert_whole(cluster, 5)
-        self.assertIn('starting again from the store', logs.output[0])
+        self.assertIn('begins again from the store', logs.output[0])
         with self.assertNoLogs('kiln.engine', 'CRITICAL'):
             self.ended(self.submit(cluster, OperationKind.DELETE))
         self.assertEqual({}, self.machines())
@@ -262,8 +263,30 @@ class TroubleAtTheBeginning(Site):
         with self.assertLogs('kiln.engine', 'WARNING') as logs:
             cluster = self.created(group(2))
         self.assertLess(self.clock.monotonic() - began, SHUN_S / 2)
-        self.assertIn('Cannot start work on cluster', logs.output[0])
+        self.assertIn('Work on cluster', logs.output[0])
+        self.assertIn('somebody has the lock', logs.output[0])
         self.assert_whole(cluster, 2)
+
+
+class WithoutItsStore(Site):
+    def break_store(self, table):
+        with contextlib.closing(sqlite3.connect(self.store._database.path)) as connection:
+            connection.execute(f'ALTER TABLE {table} RENAME TO elsewhere')
+            connection.commit()
+
+    def test_a_conductor_ends_by_itself_with_the_reason(self):
+        self.created(group(2))
+        self.conductor.check()
+        self.break_store('lease')
+        self.conductor.wake()
+        with self.assertRaisesRegex(StoreBroken, 'no such table: lease'):
+            self.conductor.wait()
+
+    def test_it_ends_whatever_part_of_its_work_meets_the_damage(self):
+        self.create(group(2))
+        self.break_store('node')
+        with self.assertRaisesRegex(StoreBroken, 'no such table: node'):
+            self.conductor.wait()
 
 
 class Slow(Plain):

@@ -1,5 +1,8 @@
 """Tests of failures of ``kiln conductor``; for its work see tests/functional/cli."""
 
+import contextlib
+import sqlite3
+
 from kiln.cli.exit_codes import ExitCode
 from tests.unit.cli.shell import Shell
 
@@ -24,3 +27,13 @@ class Refusing(Shell):
         self.config.write_text('[db]\nurl = postgresql://me:hush@127.0.0.1:1/kiln\n')
         said = self.fails(ExitCode.UNAVAILABLE, 'conductor')
         self.assertIn('Cannot read the store at postgresql://127.0.0.1:1/kiln', said)
+
+    def test_a_conductor_ends_by_itself_once_its_store_cannot_be_used(self):
+        url = f'sqlite:///{self.folder}/kiln.db'
+        self.config.write_text(f'[db]\nurl = {url}\n')
+        self.ok('db', 'upgrade')
+        with contextlib.closing(sqlite3.connect(f'{self.folder}/kiln.db')) as connection:
+            connection.execute('DROP TABLE lease')
+        said = self.fails(ExitCode.BROKEN, 'conductor')
+        self.assertIn('no such table: lease', said)
+        self.assertIn("'kiln db restore FILE'", said)
