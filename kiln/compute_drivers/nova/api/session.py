@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import urllib.parse
 from typing import Any
 
@@ -14,6 +15,7 @@ from keystoneauth1.session import Session, TCPKeepAliveAdapter
 
 from kiln.clock import current_deadline
 from kiln.compute_drivers.authoring.connection_failures import one_line
+from kiln.errors.known import KNOWN
 from kiln.exceptions import ConfigurationError
 from kiln.foreign.http_adapter import BoundedAdapter
 
@@ -21,6 +23,8 @@ from kiln.foreign.http_adapter import BoundedAdapter
 _DEFAULT_WORKERS = 16
 #: The shortest timeout: requests refuses zero.
 _SHORTEST_S = 0.05
+#: The names of what clouds.yaml keeps secret.
+_SECRET = re.compile('password|secret|token|passcode')
 
 
 class _KeepAlive(BoundedAdapter, TCPKeepAliveAdapter):
@@ -127,6 +131,9 @@ def _from_clouds_yaml(cloud: str, region: str | None) -> tuple[Session, str | No
     try:
         # The environment can name the file; its credentials are those of another cloud.
         found = config.OpenStackConfig().get_one(cloud, region_name=region)
+        for name, value in found.config.get('auth', {}).items():
+            if isinstance(value, str) and _SECRET.search(name):
+                KNOWN.note(value)
         session = found.get_session()
     # The SDK raises many kinds of exceptions for a malformed file.
     except Exception as exc:
