@@ -68,7 +68,7 @@ def _forms(value: str) -> Iterator[str]:
     yield repr(value)[1:-1]
     yield repr(content)[2:-1]
     yield from (content.hex(), content.hex().upper())
-    # Of what is before and behind it, such as a user's name, the letters at its ends depend.
+    # The letters at its ends depend on what is before and behind it, such as a user's name.
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + content).decode()
         whole = encoded[-(-before * 8 // 6) : (before + len(content)) * 8 // 6]
