@@ -45,7 +45,7 @@ def pytest_runtest_protocol(item):
     finally:
         # As in a process of its own: the secrets of one test are words of another.
         if known := sys.modules.get('kiln.errors.known'):
-            known.KNOWN.__init__()
+            known.KNOWN_SECRETS.__init__()
         if times:
             took = f'{time.monotonic() - began:.3f}\t{sum(os.times()[:4]) - cpu_s:.3f}'
             with open(times, 'a') as file:

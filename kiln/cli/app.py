@@ -18,7 +18,7 @@ from kiln.cli.exit_codes import ExitCode, UsageError, code_of, explain
 from kiln.cli.output.visible_stream import visible_stream
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.clusters.exceptions import WithProblems
-from kiln.errors.masking import redact_all
+from kiln.exceptions import redact_all
 
 if TYPE_CHECKING:
     from kiln.cluster_service.site import Site

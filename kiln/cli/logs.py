@@ -13,8 +13,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_log.formatters import JSONFormatter
 
-from kiln.errors.masking import redact_all
-from kiln.exceptions import ConfigurationError
+from kiln.exceptions import ConfigurationError, redact_all
 
 #: Other users cannot read a log, which names machines, addresses and owners.
 _MODE = 0o640

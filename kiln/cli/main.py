@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from kiln.cli import interrupts
 from kiln.cli.app import KilnApp
-from kiln.errors.masking import redact_all
+from kiln.exceptions import redact_all
 
 
 def main() -> NoReturn:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from kiln.cluster_drivers.values import NoSecrets, Secrets
 from kiln.clusters.exceptions import ClusterDriverError
-from kiln.errors.known import KNOWN
-from kiln.exceptions import ConfigurationError
+from kiln.exceptions import KNOWN_SECRETS, ConfigurationError
 from kiln.plugins.foreign_files import is_private, unsafe_because
 from kiln.plugins.service_credentials import credentials_directory
 
@@ -92,7 +91,7 @@ class FileSecrets:
             if len(content) > _MOST_BYTES:
                 raise ValueError
             secret = content.decode().removesuffix('\n')
-            KNOWN.note(secret)
+            KNOWN_SECRETS.note(secret)
             return secret
         except (OSError, ValueError) as exc:
             why = 'is not a text of at most 64 KiB'

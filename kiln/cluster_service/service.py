@@ -127,6 +127,14 @@ class Clusters:
         self._offer(cluster.id)
         return operation
 
+    def refuse_busy(self, proposal: Proposal) -> None:
+        """Return if a proposal can be submitted now, as far as other operations matter.
+
+        :raises ClusterBusy: another operation is under way.
+        """
+        if proposal.before is not None and proposal.kind is not OperationKind.DELETE:
+            self._store.operations.refuse_other(proposal.cluster.id, proposal.kind)
+
     def _room(self, cluster: Cluster, operation: Operation) -> Room:
         return Room.for_operation(self._limits, cluster, operation)
 

@@ -12,8 +12,7 @@ from typing import Any
 from oslo_config import cfg
 
 from kiln.conf import clusters, compute, db, hooks, images, secrets
-from kiln.errors.known import KNOWN
-from kiln.exceptions import ConfigurationError
+from kiln.exceptions import KNOWN_SECRETS, ConfigurationError
 
 
 class Configuration(cfg.ConfigOpts):
@@ -115,9 +114,9 @@ def _note_secret(opt: Any, value: Any) -> None:
     if not isinstance(value, str):
         return
     if '://' in value:
-        KNOWN.note_url(value)
+        KNOWN_SECRETS.note_url(value)
     elif opt.secret and value != opt.default:
-        KNOWN.note(value)
+        KNOWN_SECRETS.note(value)
 
 
 def environment_name(group: str, option: str) -> str:

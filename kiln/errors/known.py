@@ -77,4 +77,4 @@ def _forms(value: str) -> Iterator[str]:
 
 
 #: Those of this process.
-KNOWN = KnownSecrets()
+KNOWN_SECRETS = KnownSecrets()

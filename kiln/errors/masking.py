@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kiln.errors.known import KNOWN
+from kiln.errors.known import KNOWN_SECRETS
 from kiln.errors.known import MASK as _MASK
 from kiln.foreign.text import visible
 
@@ -70,7 +70,7 @@ _SIGNS = (
 
 def redact(text: str) -> str:
     """Mask all secrets that were read, and what looks like one; a very long text is cut."""
-    text = KNOWN.masked(cut(text, LONGEST))
+    text = KNOWN_SECRETS.masked(cut(text, LONGEST))
     # Most texts contain no credentials, and errors are created thousands of times.
     lowered = text.lower()
     for sign in _SIGNS:
@@ -91,7 +91,7 @@ def redact_all(text: str) -> str:
     """Do the same with a text of any length, of which nothing is cut."""
     if len(text) <= LONGEST:
         return redact(text)
-    text = KNOWN.masked(text)
+    text = KNOWN_SECRETS.masked(text)
     return ''.join(redact(piece) for piece in _pieces(text))
 
 

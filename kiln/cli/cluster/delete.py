@@ -34,10 +34,10 @@ class Delete(ChangingCluster):
         ),
     )
 
-    def agree(self, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
+    def agree(self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
         """Require the name of the cluster where resources can be abandoned."""
         if not args.force:
-            super().agree(proposals, args)
+            super().agree(site, proposals, args)
         elif not args.yes:
             (name,) = (one.cluster.name for one in proposals)
             said = f'cluster {name} is deleted, and what cannot be deleted is abandoned'

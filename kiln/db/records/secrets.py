@@ -9,7 +9,7 @@ from kiln.clusters.models import Secret
 from kiln.db.database import Database
 from kiln.db.keys import KeyFile
 from kiln.db.tables.schema import secret as table
-from kiln.errors.known import KNOWN
+from kiln.exceptions import KNOWN_SECRETS
 
 
 class Secrets:
@@ -33,7 +33,7 @@ class Secrets:
         if token is None:
             raise ClusterNotFound(f'Cannot find secret {name!r} of cluster {cluster_id}.')
         secret = self.keys.decrypt(cluster_id, name, token)
-        KNOWN.note(secret.value)
+        KNOWN_SECRETS.note(secret.value)
         return secret
 
     def rotate(self) -> int:

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from oslo_log.formatters import FluentFormatter, JSONFormatter
 
 from kiln.cli.logs import Masking
-from kiln.errors.known import KNOWN
+from kiln.exceptions import KNOWN_SECRETS
 from tests.unit.cli.processes import PATIENCE_S, Processes
 from tests.unit.cli.shell import Shell
 
@@ -79,7 +79,7 @@ class Formatted(unittest.TestCase):
         )
 
     def setUp(self):
-        KNOWN.note(MARKER)
+        KNOWN_SECRETS.note(MARKER)
 
     def test_messages_and_tracebacks_of_any_library_are_masked(self):
         record = self.record()

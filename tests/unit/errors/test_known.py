@@ -8,7 +8,7 @@ import urllib.parse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiln.errors.known import KNOWN, LONGEST, MOST, SHORTEST, KnownSecrets
+from kiln.errors.known import KNOWN_SECRETS, LONGEST, MOST, SHORTEST, KnownSecrets
 from kiln.errors.masking import LONGEST as LONGEST_TEXT
 from kiln.errors.masking import redact, redact_all
 
@@ -75,7 +75,7 @@ class Masked(unittest.TestCase):
 
 class Redacted(unittest.TestCase):
     def setUp(self):
-        KNOWN.note('of-no-known-form')
+        KNOWN_SECRETS.note('of-no-known-form')
 
     def test_errors_and_logs_are_masked_by_what_was_read(self):
         self.assertEqual('He said ***.', redact('He said of-no-known-form.'))

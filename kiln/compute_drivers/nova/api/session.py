@@ -15,8 +15,7 @@ from keystoneauth1.session import Session, TCPKeepAliveAdapter
 
 from kiln.clock import current_deadline
 from kiln.compute_drivers.authoring.connection_failures import one_line
-from kiln.errors.known import KNOWN
-from kiln.exceptions import ConfigurationError
+from kiln.exceptions import KNOWN_SECRETS, ConfigurationError
 from kiln.foreign.http_adapter import BoundedAdapter
 
 #: Threads that can call a driver that was made without the option max_workers.
@@ -133,7 +132,7 @@ def _from_clouds_yaml(cloud: str, region: str | None) -> tuple[Session, str | No
         found = config.OpenStackConfig().get_one(cloud, region_name=region)
         for name, value in found.config.get('auth', {}).items():
             if isinstance(value, str) and _SECRET.search(name):
-                KNOWN.note(value)
+                KNOWN_SECRETS.note(value)
         session = found.get_session()
     # The SDK raises many kinds of exceptions for a malformed file.
     except Exception as exc:
