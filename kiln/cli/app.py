@@ -241,8 +241,8 @@ class KilnApp(App):
             except SystemExit as exc:
                 result = exc.code if isinstance(exc.code, int) else ExitCode.OK
             self.stdout.flush()
-        except KeyboardInterrupt:
-            result = ExitCode.INTERRUPTED
+        except KeyboardInterrupt as exc:
+            self._error, result = exc, ExitCode.INTERRUPTED
         except BrokenPipeError:
             result = ExitCode.OUTPUT_CLOSED
         # Last resort: users must not see a traceback.
@@ -253,8 +253,8 @@ class KilnApp(App):
             logging.getLogger().removeHandler(self._complaints)
         if result == ExitCode.INTERRUPTED and self.terminated:
             result = ExitCode.TERMINATED
-        # The error of a cancelled operation has been reported.
-        elif result == ExitCode.INTERRUPTED and not isinstance(self._error, Exception):
+        # Otherwise an operation was cancelled, which has been reported.
+        elif isinstance(self._error, KeyboardInterrupt):
             self.LOG.error('Interrupted.')
         self.stderr.flush()
         return result

@@ -69,7 +69,7 @@ class Pairs(unittest.TestCase):
     def check(self, words, ended):
         self.assertIsNotNone(ended.code, f'{words} hung: {ended}')
         self.assertIn(ended.code, set(ExitCode), ended)
-        for word in ('Traceback', 'defect of kiln'):
+        for word in ('Traceback', 'defect of kiln', 'Interrupted.'):
             self.assertNotIn(word, ended.out + ended.err)
 
     def copied(self, site):
@@ -92,6 +92,9 @@ class Pairs(unittest.TestCase):
             # The second is refused because of the first.
             alone, (code,) = self.after(first)
             yield (code, REFUSED)[::turn], alone.standing()
+            # A deletion cancels what is under way, whose command says so.
+            if second == 'delete':
+                yield (ExitCode.INTERRUPTED, 0)[::turn], self.after(second)[0].standing()
             # The second follows what the first has begun: they ask for the same.
             if self.after(second)[0].standing() == alone.standing():
                 yield (code, code), alone.standing()
