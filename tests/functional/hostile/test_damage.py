@@ -61,7 +61,7 @@ def noise_for_a_log(path, dice):
 
 def a_missing_table(path, dice):
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
         tables = sorted(name for (name,) in connection.execute(query))
         connection.execute(f'DROP TABLE {dice.choice(tables)}')
 
