@@ -163,7 +163,9 @@ def _cluster_next(
 def _death(attention: Attention, now: float) -> str:
     if not attention.died:
         return ''
-    heard = f', last heard from {span(now - attention.heard_at)} ago,' if attention.heard_at else ''
+    heard = (
+        f', last heard from {span(now - attention.heard_at)} ago,' if attention.heard_at else ''
+    )
     return f'; {attention.worker}{heard} has died'
 
 

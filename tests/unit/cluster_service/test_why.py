@@ -79,9 +79,7 @@ class OfClusters(unittest.TestCase):
             (view(op=operation(), paused=True), 'host.1', 'paused', 'kiln cluster resume web'),
         ):  # fmt: skip
             with self.subTest(next_):
-                first, *_ = why(
-                    shown, NOW, attention=Attention(worker=worker or '', watched=True)
-                )
+                first, *_ = why(shown, NOW, attention=Attention(worker=worker or '', watched=True))
                 self.assertIn(next_, first.next)
                 self.assertIn(do, ' '.join(first.do))
                 self.assertTrue(do or not first.do, first.do)

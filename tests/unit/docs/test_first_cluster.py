@@ -12,7 +12,7 @@ from tests.unit.docs.pages import ROOT, blocks_of
 
 PAGE = 'user/first-cluster.rst'
 BLOCKS = list(blocks_of(PAGE, (ROOT / 'doc/source' / PAGE).read_text()))
-#: What differs in each run: times, ids, the random ends of names, addresses, and the order of nodes.
+#: What differs in each run: times, ids, the random ends of names, addresses, and the order.
 FREE = {
     r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\d\d:\d\d:\d\dZ': 'TIME',
     r'[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}': 'ID',

@@ -55,6 +55,10 @@ class FromOptions(SessionCase):
         self.assertIn('"password": "Tr0ub4dor"', sent)
         self.assertIn('"scope": {"project": {"name": "demo"', sent)
 
+    def test_a_forgotten_password_is_refused_when_the_backend_is_opened(self):
+        without = [line for line in PASSWORD if 'Tr0ub4dor' not in line]
+        self.refused('option password is missing or misspelt', *without)
+
     def test_an_application_credential(self):
         def session_of(url):
             return self.open(
