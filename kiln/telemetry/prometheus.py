@@ -6,6 +6,7 @@ names of clusters. IDs are never labels, so the number of series does not grow w
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -28,6 +29,19 @@ BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 12
 _CIRCUIT_VALUES = {'closed': 0, 'half-open': 1}
 # Open, and other states that stop calls, such as a circuit isolated manually.
 _NOT_PASSABLE = 2
+_STATES = ('closed', 'half-open', 'open')
+
+
+@functools.cache
+def _uncertain_codes() -> tuple[str, ...]:
+    """Return the codes of kiln's own errors that leave open what is in the backend."""
+    kinds, found = [AmphoraComputeError], set()
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if kind.__module__.startswith('kiln.') and kind.outcome is Outcome.UNKNOWN:
+            found.add(kind.code)
+    return tuple(sorted(found))
 
 
 def _cluster_gauge(registry: CollectorRegistry) -> Gauge:
@@ -185,6 +199,11 @@ class PrometheusListener(Listener):
         self._meters[record.backend, record.operation] = meters
         # A circuit that never changed is closed, but has caused no event.
         self._families.circuit.labels(record.backend, record.traffic)
+        # Born at 0: an alarm on growth misses the first increase of a series that is born at 1.
+        for state in _STATES:
+            self._families.transitions.labels(record.backend, record.traffic, state)
+        for code in _uncertain_codes():
+            self._families.errors.labels(record.backend, code, Outcome.UNKNOWN.value)
         return meters
 
     def _count_error(self, meters: _CallMeters, record: CallRecord, error: BaseException) -> None:

@@ -90,7 +90,11 @@ class FromOptions(SessionCase):
         self.assertIsNone(self.open(*PASSWORD)[1])
 
     def test_a_missing_auth_url_is_reported(self):
-        self.refused('auth_type .password.: .*auth_url', 'username = demo', 'password = Tr0ub4dor')
+        self.refused(
+            'auth_type password, as option auth_url is missing',
+            'username = demo',
+            'password = Tr0ub4dor',
+        )
         self.refused('auth_type .v3token.: .*auth_url', 'auth_type = v3token', 'token = Tr0ub4dor')
 
     def test_an_unknown_auth_type_is_reported(self):
