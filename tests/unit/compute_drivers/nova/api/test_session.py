@@ -95,7 +95,9 @@ class FromOptions(SessionCase):
             'username = demo',
             'password = Tr0ub4dor',
         )
-        self.refused('auth_type .v3token.: .*auth_url', 'auth_type = v3token', 'token = Tr0ub4dor')
+        self.refused(
+            'auth_type v3token, as option auth_url', 'auth_type = v3token', 'token = Tr0ub4dor'
+        )
 
     def test_an_unknown_auth_type_is_reported(self):
         self.refused('^Cannot use auth_type .magic.: .*magic', 'auth_type = magic')
