@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 PAGES = (ROOT / 'README.rst', *sorted((ROOT / 'doc' / 'source').rglob('*.rst')))
 
 _LANGUAGE = re.compile(r'( *)\.\. code-block:: *(\S+)\s*$')
-_COMMENT = re.compile(r' *\.\. |^ *:')
+_COMMENT = re.compile(r' *\.\. ')
 #: What the first line of a block without a language tells about it.
 _SIGNS = {
     'console': r'\$ |kiln ',

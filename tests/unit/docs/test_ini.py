@@ -104,7 +104,7 @@ def test_every_exception_is_of_an_example():
 
 
 def test_a_block_is_found_with_its_place_whatever_opens_it():
-    text = '.. code-block:: ini\n   :caption: x\n\n   [db]\n   url = x\n\nSo::\n\n    $ kiln up\n'
+    text = '.. code-block:: ini\n   :caption: x\n\n   [db]\n   url = x\n\n::\n\n    $ kiln up\n'
     assert list(blocks_of('page', text)) == [
         Block('page', 4, 'ini', '[db]\nurl = x\n'),
         Block('page', 9, 'console', '$ kiln up\n'),
