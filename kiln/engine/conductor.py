@@ -70,6 +70,12 @@ class Conductor:
         self._closed = ClockEvent(parts.clock)
         self._grace_s = 0.0
         self._thread: threading.Thread | None = None
+        self._seen_at = parts.clock.monotonic()
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since its own thread began a turn; a few at most while it works."""
+        return self._parts.clock.monotonic() - self._seen_at
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name='kiln-conductor', daemon=True)
@@ -100,6 +106,7 @@ class Conductor:
 
     def _run(self) -> None:
         while not self._closed.is_set():
+            self._seen_at = self._parts.clock.monotonic()
             try:
                 self._turn()
             # A defect must not end the thread that works for all clusters.

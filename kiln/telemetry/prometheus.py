@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from prometheus_client import (
     REGISTRY,
@@ -130,12 +131,33 @@ class ClusterGauges:
             self._shown[cluster] = frozenset(known)
 
 
-def serve(host: str, port: int) -> tuple[str, Callable[[], None]]:
+#: By path: returns what is wrong, or an empty text.
+Checks = Mapping[str, Callable[[], str]]
+
+
+def serve(host: str, port: int, checks: Checks) -> tuple[str, Callable[[], None]]:
     """Serve the metrics of this process; return the URL, and a function that ends it.
+
+    The path of a check has status 200 if nothing is wrong, and else 503 with the reason.
 
     :raises OSError: the address cannot be used.
     """
     server, thread = start_http_server(port, addr=host)
+    metrics: Any = server.get_app()
+
+    def application(
+        environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        check = checks.get(environ.get('PATH_INFO', ''))
+        if check is None:
+            found: Iterable[bytes] = metrics(environ, start_response)
+            return found
+        wrong = check()
+        status = '503 Service Unavailable' if wrong else '200 OK'
+        start_response(status, [('Content-Type', 'text/plain; charset=utf-8')])
+        return [f'{wrong or "ok"}\n'.encode()]
+
+    server.set_app(application)
 
     def close() -> None:
         server.shutdown()

@@ -2,6 +2,7 @@ import pathlib
 import re
 import threading
 import unittest
+import urllib.error
 import urllib.request
 
 import yaml
@@ -226,6 +227,20 @@ class Serving(unittest.TestCase):
         self.assertIn('kiln_watcher_watched{backend="served-east"} 3.0', text)
         with self.assertRaises(OSError):
             urllib.request.urlopen(url)
+
+    def test_a_check_has_status_200_or_503_with_the_reason(self):
+        checks = {'/healthz': lambda: '', '/readyz': lambda: 'the store is gone'}
+        with serving_metrics('127.0.0.1:0', checks) as url:
+            base = url.removesuffix('/metrics')
+            with urllib.request.urlopen(f'{base}/healthz') as answer:
+                self.assertEqual((200, b'ok\n'), (answer.status, answer.read()))
+            with self.assertRaises(urllib.error.HTTPError) as caught:
+                urllib.request.urlopen(f'{base}/readyz')
+            self.assertEqual(503, caught.exception.code)
+            self.assertEqual(b'the store is gone\n', caught.exception.read())
+            caught.exception.close()
+            with urllib.request.urlopen(url) as answer:
+                self.assertIn(b'python_info', answer.read())
 
     def test_without_an_address_nothing_is_served(self):
         with serving_metrics(None) as url:
