@@ -76,6 +76,12 @@ class Conductor:
         self._end: StoreBroken | None = None
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._seen_at = parts.clock.monotonic()
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since its own thread began a turn; a few at most while it works."""
+        return self._parts.clock.monotonic() - self._seen_at
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name='kiln-conductor', daemon=True)
@@ -122,6 +128,7 @@ class Conductor:
 
     def _run(self) -> None:
         while not self._closed.is_set():
+            self._seen_at = self._parts.clock.monotonic()
             try:
                 self._turn()
             except StoreBroken as exc:

@@ -54,6 +54,6 @@ class Delete(ChangingCluster):
                 for one in clusters.receipt(entered.operation.cluster_id).abandoned:
                     self.app.say(
                         f'{entered.cluster.name}: {one.kind} {one.id} of {one.backend} was '
-                        f"abandoned; it might still exist. 'kiln orphans --backend "
-                        f"{one.backend}' finds it."
+                        f"abandoned; it might still exist. 'kiln --backend {one.backend} "
+                        f"orphans' finds it."
                     )

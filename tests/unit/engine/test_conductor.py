@@ -180,6 +180,24 @@ class Trouble(Site):
         self.ended(self.submit(cluster, OperationKind.DELETE))
         self.assertEqual({}, self.machines())
 
+    def test_an_outage_is_written_within_seconds_and_cleared_when_it_is_over(self):
+        self.fault('build:refuse=down for repairs')
+        cluster, operation = self.create(group(3))
+        began = self.clock.time()
+        self.until(lambda: sum(bool(node.cause) for node in self.nodes(cluster)) == 3)
+        self.assertLess(self.clock.time() - began, 5.0)
+        self.assertEqual({NodeState.BUILDING: 3}, self.states(cluster))
+        for node in self.nodes(cluster):
+            cause = node.cause
+            while cause is not None:
+                # Nodes with one cause are shown together, so it names none of them.
+                self.assertNotIn('web-work', cause.message)
+                cause, last = cause.because, cause
+            self.assertEqual('Cannot build: down for repairs; repeat it later.', last.message)
+        self.cloud.faults.clear()
+        self.succeeded(operation)
+        self.assertEqual({None}, {node.cause for node in self.nodes(cluster)})
+
     def test_a_refused_delete_is_repeated_until_it_succeeds(self):
         cluster = self.created(group(3))
         self.fault('delete:refuse:times=4')

@@ -212,7 +212,7 @@ class Services:
             raise asked.error(
                 ServiceUnavailable,
                 f'the catalogue has no {errors.SERVICES[service]}{where} for the interfaces '
-                f'{", ".join(self._where["interface"])}.',
+                f'{", ".join(self._where["interface"])}. Correct region_name or valid_interfaces.',
                 retryable=False,
             )
         url = url.rstrip('/')

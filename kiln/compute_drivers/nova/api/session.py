@@ -111,9 +111,15 @@ def _connections(conf: Any, workers: int) -> requests.Session:
 
 
 def _from_options(conf: Any) -> Session:
+    _check_password(conf)
     try:
         loader: Any = loading.get_plugin_loader(conf.auth_type)
         auth = loader.load_from_options_getter(lambda opt: getattr(conf, opt.dest, None) or None)
+    except ksa.MissingRequiredOptions as exc:
+        missing = ', '.join(option.dest for option in exc.options)
+        raise ConfigurationError(
+            f'Cannot use auth_type {conf.auth_type}, as option {missing} is missing or misspelt.'
+        ) from exc
     except ksa.ClientException as exc:
         raise ConfigurationError(
             f'Cannot use auth_type {conf.auth_type!r}: {one_line(exc)}.'
@@ -121,6 +127,15 @@ def _from_options(conf: Any) -> Session:
     verify: bool | str = not conf.insecure and (conf.cafile or True)
     cert = (conf.certfile, conf.keyfile) if conf.keyfile else conf.certfile
     return Session(auth=auth, verify=verify, cert=cert)
+
+
+def _check_password(conf: Any) -> None:
+    # keystoneauth would find that only when it asks for a token. (No colon follows the word
+    # password in the errors, or what is behind it would be masked.)
+    if conf.auth_type in ('password', 'v3password') and conf.auth_url and not conf.password:
+        raise ConfigurationError(
+            f'Cannot use auth_type {conf.auth_type}, as option password is missing or misspelt.'
+        )
 
 
 def _from_clouds_yaml(cloud: str, region: str | None) -> tuple[Session, str | None]:
