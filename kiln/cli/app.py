@@ -18,6 +18,7 @@ from kiln.cli.exit_codes import ExitCode, UsageError, code_of, explain
 from kiln.cli.output.visible_stream import visible_stream
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.clusters.exceptions import WithProblems
+from kiln.exceptions import redact_all
 
 if TYPE_CHECKING:
     from kiln.cluster_service.site import Site
@@ -43,13 +44,13 @@ class _OneLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         error = record.msg
         if not isinstance(error, BaseException):
-            return f'kiln: {record.getMessage()}'
+            return f'kiln: {redact_all(record.getMessage())}'
         said = explain(error)
         # Editors recognize FILE:LINE:COLUMN at the start of a line.
         located = isinstance(error, WithProblems) and any(one.line for one in error.problems)
         line = said if located else 'kiln: ' + said.replace('\n', '\nkiln: ')
         if record.exc_info:
-            line = f'{self.formatException(record.exc_info)}\n{line}'
+            line = f'{redact_all(self.formatException(record.exc_info))}\n{line}'
         return line
 
 
@@ -240,8 +241,8 @@ class KilnApp(App):
             except SystemExit as exc:
                 result = exc.code if isinstance(exc.code, int) else ExitCode.OK
             self.stdout.flush()
-        except KeyboardInterrupt:
-            result = ExitCode.INTERRUPTED
+        except KeyboardInterrupt as exc:
+            self._error, result = exc, ExitCode.INTERRUPTED
         except BrokenPipeError:
             result = ExitCode.OUTPUT_CLOSED
         # Last resort: users must not see a traceback.
@@ -252,8 +253,8 @@ class KilnApp(App):
             logging.getLogger().removeHandler(self._complaints)
         if result == ExitCode.INTERRUPTED and self.terminated:
             result = ExitCode.TERMINATED
-        # The error of a cancelled operation has been reported.
-        elif result == ExitCode.INTERRUPTED and not isinstance(self._error, Exception):
+        # Otherwise an operation was cancelled, which has been reported.
+        elif isinstance(self._error, KeyboardInterrupt):
             self.LOG.error('Interrupted.')
         self.stderr.flush()
         return result

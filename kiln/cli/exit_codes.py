@@ -18,6 +18,7 @@ code   name            when
 8      UNSUPPORTED     the backend cannot do this at all
 9      PARTIAL         some of it was done; each failure has a line
 10     CHANGES         ``kiln plan --detailed-exitcode`` found changes
+11     BROKEN          the store is damaged, or lacks tables
 130    INTERRUPTED     stopped from the keyboard, or cancelled
 141    OUTPUT_CLOSED   the reader of the output closed it
 143    TERMINATED      stopped by SIGTERM
@@ -53,6 +54,7 @@ class ExitCode(enum.IntEnum):
     UNSUPPORTED = 8
     PARTIAL = 9
     CHANGES = 10
+    BROKEN = 11
     INTERRUPTED = 130
     OUTPUT_CLOSED = 141
     TERMINATED = 143
@@ -105,6 +107,7 @@ CODES: dict[type[BaseException], ExitCode] = {
     cluster_exc.ClusterNotEmpty: ExitCode.CONFLICT,
     cluster_exc.LeaseLost: ExitCode.CONFLICT,
     cluster_exc.StoreError: ExitCode.UNAVAILABLE,
+    cluster_exc.StoreBroken: ExitCode.BROKEN,
     cluster_exc.TooManyNodes: ExitCode.NO_ROOM,
     # Errors from the state of an object; invalid input has classes of its own.
     cluster_exc.ClusterError: ExitCode.CONFLICT,

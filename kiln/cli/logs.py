@@ -3,17 +3,50 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log
+from oslo_log.formatters import JSONFormatter
 
-from kiln.exceptions import ConfigurationError
+from kiln.exceptions import ConfigurationError, redact_all
 
 #: Other users cannot read a log, which names machines, addresses and owners.
 _MODE = 0o640
+
+
+class Masking(logging.Formatter):
+    """Formats as another formatter, and masks all secrets: in tracebacks, and of any library."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> Any:
+        """Return what is logged: a text, or plain data where the other one returns some."""
+        told: Any = self._inner.format(record)
+        if record.exc_text:
+            # Others use it from there.
+            record.exc_text = redact_all(record.exc_text)
+        if isinstance(self._inner, JSONFormatter):
+            # A mask in JSON itself could take a part of its syntax away.
+            return json.dumps(_masked(json.loads(told)))
+        return _masked(told)
+
+    def formatException(self, ei: Any) -> Any:  # noqa: N802  # the name of logging
+        return _masked(self._inner.formatException(ei))
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact_all(value)
+    if isinstance(value, dict):
+        return {name: _masked(inner) for name, inner in value.items()}
+    return [_masked(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def set_up(
@@ -57,6 +90,7 @@ def _set_up(conf: cfg.ConfigOpts) -> None:
     finally:
         os.umask(former)
     for handler in logging.getLogger().handlers:
+        handler.setFormatter(Masking(handler.formatter or logging.Formatter()))
         if isinstance(handler, logging.FileHandler):
             # A rotation opens a new file, by this function.
             handler._builtin_open = functools.partial(open, opener=_opened)  # type: ignore[attr-defined]

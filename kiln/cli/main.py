@@ -6,10 +6,13 @@ import logging
 import os
 import signal
 import sys
+import threading
+import traceback
 from typing import NoReturn
 
 from kiln.cli import interrupts
 from kiln.cli.app import KilnApp
+from kiln.exceptions import redact_all
 
 
 def main() -> NoReturn:
@@ -25,12 +28,19 @@ def main() -> NoReturn:
         # SIGTERM interrupts as Ctrl-C does, so that running work is ended and cleaned up.
         app.terminated = number == signal.SIGTERM
 
+    threading.excepthook = _show
     interrupts.install(told)
     status = app.run(sys.argv[1:])
     logging.shutdown()
     # Skip the shutdown of Python: it would wait up to a second for idle threads, and
     # without limit for a thread that a backend blocks.
     os._exit(status)
+
+
+def _show(args: threading.ExceptHookArgs) -> None:
+    """Show a defect that ended a thread, without secrets."""
+    text = ''.join(traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback))
+    sys.stderr.write(redact_all(text))
 
 
 def _replace_closed_streams() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 #: The names of parameters and outputs.
 NAME = re.compile(r'[a-z][a-z0-9_]{0,62}')
 NAMING = 'a name has lowercase letters, digits and underscores, and begins with a letter'
+_URL_PASSWORD = re.compile(r'://[^/\s:@]*+:[^/\s@]++@')
 HELPING = 'it must be a text for people'
 
 
@@ -105,7 +106,17 @@ class Parameter:
             return f'it must be at least {self.minimum:g}'
         if self.maximum is not None and value > self.maximum:
             return f'it must be at most {self.maximum:g}'
+        if _has_password(value):
+            return 'it has a password in a URL, and is stored as it is; leave the password out'
         return ''
+
+
+def _has_password(value: object) -> bool:
+    if isinstance(value, str):
+        return _URL_PASSWORD.search(value) is not None
+    if isinstance(value, Mapping):
+        return any(map(_has_password, (*value, *value.values())))
+    return isinstance(value, list | tuple) and any(map(_has_password, value))
 
 
 def _kind(value: object) -> str:

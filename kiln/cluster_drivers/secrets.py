@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kiln.cluster_drivers.values import NoSecrets, Secrets
 from kiln.clusters.exceptions import ClusterDriverError
-from kiln.exceptions import ConfigurationError
+from kiln.exceptions import KNOWN_SECRETS, ConfigurationError
 from kiln.plugins.foreign_files import is_private, unsafe_because
 from kiln.plugins.service_credentials import credentials_directory
 
@@ -90,7 +90,9 @@ class FileSecrets:
                 content = file.read(_MOST_BYTES + 1)
             if len(content) > _MOST_BYTES:
                 raise ValueError
-            return content.decode().removesuffix('\n')
+            secret = content.decode().removesuffix('\n')
+            KNOWN_SECRETS.note(secret)
+            return secret
         except (OSError, ValueError) as exc:
             why = 'is not a text of at most 64 KiB'
             if isinstance(exc, OSError):

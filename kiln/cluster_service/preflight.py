@@ -29,7 +29,12 @@ from kiln.engine.plan.backend_choice import chosen_by
 from kiln.engine.plan.changes import GroupPlan
 from kiln.engine.plan.desired import Desired
 from kiln.engine.plan.reset_rounds import refusal
-from kiln.exceptions import AmphoraComputeError, ConfigurationError
+from kiln.exceptions import (
+    AmphoraComputeError,
+    AuthenticationFailed,
+    ConfigurationError,
+    PermissionDenied,
+)
 from kiln.models import Ability, AmphoraType
 
 #: Queries under way at once; the engine needs the backends' lanes, too.
@@ -130,7 +135,7 @@ class Preflight:
             return None
         asked = compute.describe_image(machine.image, timeout=self._timeout_s)
         error = asked.exception()
-        if isinstance(error, AmphoraComputeError) and not error.retryable:
+        if _is_of_request(error):
             raise InvalidCluster([Problem(message=str(error), path='image')]) from error
         facts = asked.result()
         return Image(id=facts.id, name=facts.name, properties=facts.properties)
@@ -171,7 +176,7 @@ class Preflight:
             answers = [(one, self._ask(one)) for one in some]
             for question, answer in answers:
                 error = answer.exception()
-                if isinstance(error, AmphoraComputeError) and not error.retryable:
+                if _is_of_request(error):
                     refusals[question] = str(error)
                 elif error is not None:
                     raise error
@@ -180,6 +185,13 @@ class Preflight:
     def _ask(self, question: _Question) -> Any:
         call = getattr(self._backends.get(question.backend), question.ability.value)
         return call(question.value, timeout=self._timeout_s)
+
+
+def _is_of_request(error: BaseException | None) -> bool:
+    """Return True if a backend refuses what the cluster names, not the credentials of kiln."""
+    if isinstance(error, AuthenticationFailed | PermissionDenied):
+        return False
+    return isinstance(error, AmphoraComputeError) and not error.retryable
 
 
 def _uses(

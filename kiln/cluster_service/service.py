@@ -12,7 +12,7 @@ from kiln.cluster_service.planning import Planning
 from kiln.cluster_service.preflight import Preflight
 from kiln.cluster_service.proposals import Proposal
 from kiln.cluster_service.requests import Request
-from kiln.cluster_service.views import ClusterView
+from kiln.cluster_service.views import Attention, ClusterView
 from kiln.clusters.limits import DEFAULT_LIMITS, NodeLimits
 from kiln.clusters.models import (
     Cause,
@@ -29,6 +29,7 @@ from kiln.clusters.models import (
 )
 from kiln.db.records.room import Room
 from kiln.db.store import Store
+from kiln.engine.health.standing_check import SCOPE as WATCH
 from kiln.engine.owners import has_died
 from kiln.engine.plan.conditions import conditions
 
@@ -52,10 +53,12 @@ class Clusters:
         offer: Callable[[str], None] = lambda cluster_id: None,
         operation_timeout_s: float = 3600.0,
         limits: NodeLimits = DEFAULT_LIMITS,
+        lease_s: float = 15.0,
     ) -> None:
         """Take the parts.
 
         :param offer: notifies the work source that a cluster has work.
+        :param lease_s: the term of the leases that conductors hold.
         """
         self._store = store
         #: The templates of clusters, to list, get, save and remove.
@@ -66,6 +69,7 @@ class Clusters:
         self._offer = offer
         self._operation_timeout_s = operation_timeout_s
         self._limits = limits
+        self._lease_s = lease_s
 
     # ---- changes -------------------------------------------------------------------
 
@@ -128,6 +132,14 @@ class Clusters:
             operation = self._store.operations.submit(operation, supersede=supersede, room=room)
         self._offer(cluster.id)
         return operation
+
+    def refuse_busy(self, proposal: Proposal) -> None:
+        """Return if a proposal can be submitted now, as far as other operations matter.
+
+        :raises ClusterBusy: another operation is under way.
+        """
+        if proposal.before is not None and proposal.kind is not OperationKind.DELETE:
+            self._store.operations.refuse_other(proposal.cluster.id, proposal.kind)
 
     def _room(self, cluster: Cluster, operation: Operation) -> Room:
         return Room.for_operation(self._limits, cluster, operation)
@@ -259,14 +271,28 @@ class Clusters:
         """Return why the driver of a cluster cannot be used, so nothing can change; or None."""
         return self._planning.driver_trouble(view.cluster)
 
-    def worker(self, cluster: str) -> str | None:
-        """Return the conductor that works on a cluster now; None without one.
+    def attention(self, cluster: str) -> Attention:
+        """Return which conductor works on a cluster, and if one watches the site.
 
         :raises ClusterNotFound: the cluster does not exist.
         """
-        lease = self._lease(self._store.clusters.get(cluster).id)
-        held = lease is not None and lease.expires_at > self._clock.time()
-        return lease.owner or None if lease is not None and held else None
+        now = self._clock.time()
+        watch = self._lease(WATCH)
+        watched = watch is not None and bool(watch.owner) and watch.expires_at > now
+        lease = self._store.leases.get(self._store.clusters.get(cluster).id)
+        if lease is None or not lease.owner:
+            return Attention(watched=watched)
+        died = has_died(lease.owner)
+        if lease.expires_at <= now and not died:
+            return Attention(watched=watched)
+        return Attention(
+            worker=lease.owner,
+            died=died,
+            # A lease that was ended before its time has no time of its renewal.
+            heard_at=max(0.0, lease.expires_at - self._lease_s),
+            expires_at=lease.expires_at,
+            watched=watched,
+        )
 
     def _lease(self, cluster_id: str) -> Lease | None:
         """Return the lease of a cluster; None if its owner has died, as if it had none."""

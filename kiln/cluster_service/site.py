@@ -107,6 +107,7 @@ class Site:
             offer=self._work_source.offer,
             operation_timeout_s=operation_timeout_s,
             limits=limits,
+            lease_s=self._settings.lease_s,
         )
 
     def check_hooks(self) -> None:

@@ -11,6 +11,21 @@ from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Attention:
+    """The conductor of a cluster, and when it was last heard from."""
+
+    #: The conductor that holds the lease, or held it when it died; empty if nobody does.
+    worker: str = ''
+    #: True if the worker is certain to be gone.
+    died: bool = False
+    #: When the worker renewed its lease last, and when another one can take over.
+    heard_at: float = 0.0
+    expires_at: float = 0.0
+    #: True if a conductor polls the settled clusters of the site.
+    watched: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterView:
     """A cluster, its newest operation, and the number of nodes in each state."""
 

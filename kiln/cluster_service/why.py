@@ -6,7 +6,8 @@ import collections
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from kiln.cluster_service.views import ClusterView
+from kiln.clock import clock_time
+from kiln.cluster_service.views import Attention, ClusterView
 from kiln.clusters.models import Cause, ConditionKind, Node, NodeState, Operation, OperationState
 from kiln.engine.plan.changes import named
 from kiln.engine.plan.conditions import conditions
@@ -59,19 +60,19 @@ def why(
     view: ClusterView,
     now: float,
     *,
-    worker: str | None = None,
+    attention: Attention | None = None,
     node: Node | None = None,
     driver_trouble: Cause | None = None,
 ) -> Iterator[Reason]:
     """Yield the explanations, the cluster's own first; of one node alone if one is given.
 
-    :param worker: the conductor that works on the cluster now, as far as is known.
+    :param attention: which conductor works on the cluster; without it, nothing is said of that.
     :param driver_trouble: why its driver cannot be used, if so.
     """
     if node is not None:
         yield _of_nodes(view, (node,), now)
         return
-    yield _of_cluster(view, now, worker)
+    yield _of_cluster(view, now, attention)
     if driver_trouble is not None:
         yield Reason(
             about=f'{view.cluster.name}, its driver', said='cannot be used', cause=driver_trouble,
@@ -93,7 +94,7 @@ def why(
 # ---- the cluster ---------------------------------------------------------------
 
 
-def _of_cluster(view: ClusterView, now: float, worker: str | None) -> Reason:
+def _of_cluster(view: ClusterView, now: float, attention: Attention | None) -> Reason:
     operation = view.operation
     said = f'{view.state}, {view.ready} of {view.wanted} nodes ready'
     if view.cluster.built_elsewhere:
@@ -102,7 +103,7 @@ def _of_cluster(view: ClusterView, now: float, worker: str | None) -> Reason:
     if operation is not None:
         said = f'{said}; {_described(operation, now)}'
         cause = operation.cause or _blocked(view, now)
-    next_, do = _cluster_next(view, now, worker)
+    next_, do = _cluster_next(view, now, attention)
     return Reason(about=view.cluster.name, said=said, cause=cause, next=next_, do=_do(cause, *do))
 
 
@@ -131,22 +132,25 @@ def _described(operation: Operation, now: float) -> str:
 
 
 def _cluster_next(
-    view: ClusterView, now: float, worker: str | None
+    view: ClusterView, now: float, attention: Attention | None
 ) -> tuple[str, tuple[str, ...]]:
     name, operation = view.cluster.name, view.operation
     if view.cluster.paused:
         return 'does nothing, since the cluster is paused', (f"'kiln cluster resume {name}'",)
     if operation is None or operation.state.ended:
-        return _at_rest(view)
+        return _at_rest(view, attention)
     kind = operation.kind.value
     if operation.cancelled:
         return f'stops the {kind}; what was built stays', ()
-    if worker is None:
+    attention = attention or Attention()
+    if attention.died or not attention.worker:
         again = (
             f"'kiln cluster watch {name}' works on it here; 'kiln conductor' works on all "
             f'clusters until it is stopped',
         )
-        return f'waits for a conductor: nobody works on the {kind} now', again
+        said = f'waits for a conductor: nobody works on the {kind} now'
+        return f'{said}{_death(attention, now)}', again
+    worker = f'{attention.worker}{_silence(attention, now)}'
     until = ''
     if operation.deadline_at:
         until = f', for another {span(operation.deadline_at - now)} before it fails'
@@ -156,11 +160,43 @@ def _cluster_next(
     return f'continues the {kind}{until} ({worker})', ()
 
 
-def _at_rest(view: ClusterView) -> tuple[str, tuple[str, ...]]:
+def _death(attention: Attention, now: float) -> str:
+    if not attention.died:
+        return ''
+    heard = (
+        f', last heard from {span(now - attention.heard_at)} ago,' if attention.heard_at else ''
+    )
+    return f'; {attention.worker}{heard} has died'
+
+
+def _silence(attention: Attention, now: float) -> str:
+    """Return since when a worker is silent, once it has missed a renewal of its lease."""
+    silent_s, term_s = now - attention.heard_at, attention.expires_at - attention.heard_at
+    # A lease is renewed several times in its term.
+    if not attention.heard_at or silent_s < 0.6 * term_s:
+        return ''
+    until = clock_time(attention.expires_at)
+    return f', last heard from {span(silent_s)} ago; another conductor takes over at {until}'
+
+
+def _unwatched(view: ClusterView) -> tuple[str, tuple[str, ...]]:
+    name, operation = view.cluster.name, view.operation
+    since = max((node.since for node in view.nodes or ()), default=0.0)
+    since = max(since, (operation.ended_at if operation else None) or 0.0)
+    return (
+        f'does not watch its nodes: no conductor runs; this is how they were at '
+        f'{clock_time(since)}',
+        (f"'kiln cluster check {name}' polls them now; 'kiln conductor' watches all clusters",),
+    )
+
+
+def _at_rest(view: ClusterView, attention: Attention | None) -> tuple[str, tuple[str, ...]]:
     name, operation = view.cluster.name, view.operation
     if operation is None or operation.state is OperationState.SUCCEEDED:
         if view.cluster.built_elsewhere:
             return _ELSEWHERE, (f"'kiln cluster check {name}' requests a report of its driver",)
+        if attention is not None and not attention.watched:
+            return _unwatched(view)
         if view.ready == view.wanted:
             return 'has nothing to do', ()
         return _WATCHED, (f"'kiln cluster check {name}' polls it now",)

@@ -185,6 +185,13 @@ class StoreError(ClusterError):
     remedy = 'See what the message names; kiln db check shows more.'
 
 
+class StoreBroken(StoreError):
+    """The store is damaged or lacks tables: nothing can go on with it."""
+
+    code = 'store_broken'
+    remedy = "See 'kiln db check'; 'kiln db restore FILE' replaces the store by a backup."
+
+
 class DriverSelectionError(ClusterError, ConfigurationError):
     """No cluster driver can be chosen; nothing was created."""
 

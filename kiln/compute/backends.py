@@ -114,12 +114,14 @@ class DriverManager:
             ) from exc
         options = kiln_conf.register(self._conf, group, driver_class.options, defaults)
         owner = self._site.owner
+        # A driver that needs no options is opened by its name alone.
+        absent = '' if name in self.backends() else self._absence(group)
 
         def open_driver() -> AmphoraComputeDriver:
             try:
                 return driver_class.open(options, name=name, owner=owner, clock=clock)
             except ConfigurationError as exc:
-                raise ConfigurationError(f'Cannot open backend {name!r}: {exc}') from exc
+                raise ConfigurationError(f'Cannot open backend {name!r}: {absent}{exc}') from exc
             # A vendor's constructor can raise anything; operators need one line.
             except Exception as exc:
                 raise ConfigurationError(
@@ -128,6 +130,10 @@ class DriverManager:
                 ) from exc
 
         return open_driver, settings
+
+    def _absence(self, group: str) -> str:
+        configured = ', '.join(self.backends())
+        return f'there is no group [{group}]; there are: {configured}. ' if configured else ''
 
 
 def _checked(

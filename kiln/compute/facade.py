@@ -121,7 +121,7 @@ class Compute(OptionalCalls):
 
     @name_errors
     def check(self, *, timeout: float | None = None) -> Operation[DriverHealth]:
-        """Check the health of the backend without changing anything."""
+        """Check the health of the backend, once, without changing anything."""
         return self._submit(Call.CHECK, timeout=timeout)
 
     # ---- build, delete, find ---------------------------------------------

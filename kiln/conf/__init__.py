@@ -12,7 +12,7 @@ from typing import Any
 from oslo_config import cfg
 
 from kiln.conf import clusters, compute, db, hooks, images, secrets
-from kiln.exceptions import ConfigurationError
+from kiln.exceptions import KNOWN_SECRETS, ConfigurationError
 
 
 class Configuration(cfg.ConfigOpts):
@@ -94,7 +94,9 @@ def register(
                 conf.set_override(opt.dest, typed, group)
             # Read once, so that an invalid value is found now instead of during a
             # build.
-            _check_finite(getattr(conf[group], opt.dest))
+            found = getattr(conf[group], opt.dest)
+            _check_finite(found)
+            _note_secret(opt, found)
     except (cfg.Error, ValueError) as exc:
         what = f'option [{group}] {opt.dest}' if opt else f'the options of [{group}]'
         raise ConfigurationError(f'Cannot use {what}: {exc}') from exc
@@ -105,6 +107,16 @@ def _check_finite(value: Any) -> None:
     # Bounds hold nothing back here: no comparison with nan is true.
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f'{value} is not a finite number')
+
+
+def _note_secret(opt: Any, value: Any) -> None:
+    """Have the value of an option masked in whatever is logged, as far as it is a secret."""
+    if not isinstance(value, str):
+        return
+    if '://' in value:
+        KNOWN_SECRETS.note_url(value)
+    elif opt.secret and value != opt.default:
+        KNOWN_SECRETS.note(value)
 
 
 def environment_name(group: str, option: str) -> str:

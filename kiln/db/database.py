@@ -19,7 +19,7 @@ from sqlalchemy import exc as sa_exc
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from kiln.clock import Clock
-from kiln.clusters.exceptions import StoreError
+from kiln.clusters.exceptions import StoreBroken, StoreError
 from kiln.exceptions import Advice
 from kiln.plugins.extras import importing
 
@@ -47,6 +47,12 @@ _PASSING = {
     *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY, sqlite3.SQLITE_BUSY_SNAPSHOT),
     *('40001', '40P01', '53300', '55P03', '57P01', '57P02', '57P03', '25P03'),
     *(1020, 1040, 1205, 1213, 1927, 2003, 2006, 2013, 4031),
+}
+# Damage, and tables or columns that are not there.
+_BROKEN = {
+    *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
+    *('42P01', '42703', 'XX001', 'XX002'),
+    *(126, 127, 144, 145, 1054, 1146, 1194, 1712, 1932),
 }
 
 
@@ -225,19 +231,30 @@ class Database:
         lost = isinstance(exc, sa_exc.DBAPIError) and exc.connection_invalidated
         words = ' '.join(str(why.args[-1] if why.args else why).split())
         doubt = ' The change might or might not be written.' if lost else ''
-        kind = Contradiction if isinstance(why, self._driver.IntegrityError) else StoreError
-        error = kind(f'Cannot {verb} the store at {self.name}: {words}.{doubt}')
+        error = self._kind(why)(f'Cannot {verb} the store at {self.name}: {words}.{doubt}')
         if lost or self._passes(why):
             error.retryable, error.advice = True, Advice.WAIT
         return error
 
+    def _kind(self, why: BaseException) -> type[StoreError]:
+        if isinstance(why, self._driver.IntegrityError):
+            return Contradiction
+        # SQLite has no code of its own for a table that is not there.
+        absent = self.kind == 'sqlite' and str(why).startswith(('no such table', 'no such column'))
+        return StoreBroken if absent or not _BROKEN.isdisjoint(_codes(why)) else StoreError
+
     def _passes(self, why: BaseException) -> bool:
-        sqlstate = getattr(why, 'sqlstate', '')
-        # Each driver stores its code elsewhere.
-        codes = (sqlstate, getattr(why, 'sqlite_errorcode', None), *why.args[:1])
         # psycopg gives no code for a failed connection attempt.
-        silent = self.kind == 'postgresql' and sqlstate is None
-        return silent or not _PASSING.isdisjoint(codes)
+        silent = self.kind == 'postgresql' and getattr(why, 'sqlstate', '') is None
+        return silent or not _PASSING.isdisjoint(_codes(why))
+
+
+def _codes(why: BaseException) -> Iterator[object]:
+    """Yield the codes of an error; each driver stores its own elsewhere."""
+    code = getattr(why, 'sqlite_errorcode', None)
+    yield from (getattr(why, 'sqlstate', None), code, *why.args[:1])
+    # An extended code of SQLite has the plain one in its lowest byte.
+    yield code and code & 0xFF
 
 
 def parse_url(url: str) -> sa.URL:

@@ -19,6 +19,7 @@ from kiln.clusters.exceptions import StoreError
 from kiln.clusters.models import Secret
 from kiln.db.tables.files import drafted
 from kiln.db.tokens import Cipher, Ring, UnreadableToken, check_key, new_key
+from kiln.exceptions import KNOWN_SECRETS
 from kiln.plugins.foreign_files import unsafe_because
 from kiln.plugins.service_credentials import is_credential
 
@@ -139,6 +140,7 @@ class KeyFile:
                 if line and line != _BOUND and not line.startswith('#'):
                     word, key = line.split(' ')
                     check_key(key)
+                    KNOWN_SECRETS.note(key)
                     words[word].append(key)
             (current,) = words['current']
             if len(words['next']) > 1:

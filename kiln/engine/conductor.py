@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from kiln.clock import ClockEvent
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
-from kiln.clusters.exceptions import ClusterError, LeaseLost, StoreError
+from kiln.clusters.exceptions import ClusterError, LeaseLost, StoreBroken, StoreError
 from kiln.clusters.models import Lease, StepState
 from kiln.engine.cluster.absent_driver import AbsentDriver, deletes_without
 from kiln.engine.cluster.driver_worker import DriverWorker
@@ -20,6 +20,7 @@ from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.node_worker import NodeWorker
 from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
+from kiln.engine.failures import Failures
 from kiln.engine.health.standing_check import SCOPE, StandingCheck
 from kiln.engine.held_cluster import HeldCluster, Result, RoundEnd
 from kiln.engine.owners import has_died, host, new_owner
@@ -36,6 +37,7 @@ ROUNDS = 4
 SHUN_S = 30.0
 #: The part of the time to end in which rounds and calls under way can end by themselves.
 _GRACE = 0.5
+_TURN = 'A turn of the conductor failed'
 
 
 class Conductor:
@@ -69,7 +71,17 @@ class Conductor:
         self._poll_at = 0.0
         self._closed = ClockEvent(parts.clock)
         self._grace_s = 0.0
+        self._failures = Failures(LOG)
+        #: Why it has ended by itself.
+        self._end: StoreBroken | None = None
+        self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._seen_at = parts.clock.monotonic()
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since its own thread began a turn; a few at most while it works."""
+        return self._parts.clock.monotonic() - self._seen_at
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name='kiln-conductor', daemon=True)
@@ -80,6 +92,22 @@ class Conductor:
     def wake(self) -> None:
         """Poll the store now: an operation was submitted."""
         self._put(self._poll_now)
+
+    def wait(self) -> None:
+        """Wait until it ends by itself, which it does for the error that this raises.
+
+        :raises StoreBroken: nothing can go on with the store.
+        """
+        self._ended.wait()
+        self.check()
+
+    def check(self) -> None:
+        """Return if it has not ended by itself.
+
+        :raises StoreBroken: why it has.
+        """
+        if self._end is not None:
+            raise self._end
 
     def close(self, wait_s: float = 10.0) -> None:
         """Stop; what is under way in backends continues, and is found again later.
@@ -100,12 +128,19 @@ class Conductor:
 
     def _run(self) -> None:
         while not self._closed.is_set():
+            self._seen_at = self._parts.clock.monotonic()
             try:
                 self._turn()
+            except StoreBroken as exc:
+                self._end = exc
+                self._ended.set()
+                break
             # A defect must not end the thread that works for all clusters.
-            except Exception:
-                LOG.exception('A turn of the conductor failed')
+            except Exception as exc:
+                self._failures.failed(_TURN, exc)
                 self._closed.wait(self._parts.settings.poll_s)
+            else:
+                self._failures.succeeded(_TURN)
         self._rounds.join(self._grace_s)
         self._release_all()
 
@@ -145,8 +180,12 @@ class Conductor:
             self._arrived.notify()
 
     def _run_round(self, cluster: HeldCluster) -> None:
-        end = cluster.run_round()
-        self._put(functools.partial(self._settle, cluster, end))
+        try:
+            end = cluster.run_round()
+        except StoreBroken as exc:
+            self._put(functools.partial(_raise, exc))
+        else:
+            self._put(functools.partial(self._settle, cluster, end))
 
     # ---- called by its own thread -----------------------------------------------------
 
@@ -184,8 +223,10 @@ class Conductor:
         self._renew_at = now + settings.lease_s / 3
         self._shorten_leases()
         for scope, cluster in list(self._held.items()):
+            what = f'Cannot renew the lease of cluster {scope}'
             try:
                 cluster.held.renew()
+                self._failures.succeeded(what)
             except LeaseLost as exc:
                 LOG.warning('%s', exc)
                 # Its round under way starts nothing more.
@@ -193,7 +234,7 @@ class Conductor:
                 del self._held[scope]
             except StoreError as exc:
                 # The lease can still be held for a while, and the store can come back.
-                LOG.warning('Cannot renew the lease of cluster %s: %s', scope, exc)
+                self._failures.failed(what, exc)
                 self._renew_at = now + min(settings.poll_s, settings.lease_s / 3)
 
     def _shorten_leases(self) -> None:
@@ -203,7 +244,7 @@ class Conductor:
             ):
                 LOG.warning('The clock was set back: shortened %s leases to their term', count)
         except StoreError as exc:
-            LOG.warning('Cannot check how long leases are: %s', exc)
+            self._failures.failed('Cannot check how long leases are', exc)
 
     def _search_work(self) -> None:
         self._free_leases()
@@ -241,7 +282,7 @@ class Conductor:
             LOG.info('Cluster %s was taken over from %s: waiting %s s', scope, before.owner,
                      settings.quiesce_s)  # fmt: skip
             begins = now + settings.quiesce_s
-        self._held[scope] = HeldCluster(held, self._work_on, begins)
+        self._held[scope] = HeldCluster(held, self._work_on, begins, self._failures)
 
     def _work_on(self, held: HeldLease) -> Worker:
         lease = held.lease
@@ -286,3 +327,7 @@ class Conductor:
             self._parts.store.leases.release(*leases, unsettled=unsettled)
         except ClusterError as exc:
             LOG.warning('Cannot release leases now, so they expire: %s', exc)
+
+
+def _raise(exc: StoreBroken) -> None:
+    raise exc

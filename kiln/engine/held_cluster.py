@@ -8,9 +8,10 @@ import logging
 import math
 from collections.abc import Callable, Iterable
 
-from kiln.clusters.exceptions import ClusterNotFound, LeaseLost, StoreError
+from kiln.clusters.exceptions import ClusterNotFound, LeaseLost, StoreBroken, StoreError
 from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.worker import Worker
+from kiln.engine.failures import Failures
 
 LOG = logging.getLogger(__name__)
 
@@ -43,10 +44,15 @@ class HeldCluster:
     """
 
     def __init__(
-        self, held: HeldLease, start: Callable[[HeldLease], Worker], not_before: float
+        self,
+        held: HeldLease,
+        start: Callable[[HeldLease], Worker],
+        not_before: float,
+        failures: Failures,
     ) -> None:
         self.held = held
         self._start = start
+        self._failures = failures
         #: When the first round begins: requests of a former owner can be in flight.
         self._not_before = not_before
         self._worker: Worker | None = None
@@ -70,8 +76,12 @@ class HeldCluster:
         self._results.append(result)
 
     def run_round(self) -> RoundEnd:
-        """Run the next round."""
+        """Run the next round.
+
+        :raises StoreBroken: nothing can go on with the store.
+        """
         scope = self.held.lease.scope
+        what = f'Work on cluster {scope} failed, and begins again from the store'
         try:
             worker = self._ready_worker()
             if worker is None:
@@ -83,14 +93,14 @@ class HeldCluster:
             return RoundEnd.LOST
         except ClusterNotFound:
             return RoundEnd.GONE
+        except StoreBroken:
+            raise
         # Whatever failed, nothing that was not written has happened: the next round begins
         # with what is in the store.
         except Exception as exc:
-            if self._worker is None:
-                LOG.warning('Cannot start work on cluster %s now: %s', scope, exc)
-            else:
-                LOG.exception('A round of cluster %s failed; starting again from the store', scope)
+            self._failures.failed(what, exc)
             return RoundEnd.BEGINS_AGAIN
+        self._failures.succeeded(what)
         if worker.idle:
             return RoundEnd.DONE
         return RoundEnd.BEGINS_AGAIN if worker.moved else RoundEnd.GOES_ON
@@ -107,8 +117,8 @@ class HeldCluster:
         except (ClusterNotFound, LeaseLost, StoreError):
             raise
         # Its driver can be missing here and installed on another host.
-        except Exception:
-            LOG.exception('Cannot work on cluster %s here for now', self.held.lease.scope)
+        except Exception as exc:
+            self._failures.failed(f'Cannot work on cluster {self.held.lease.scope} here', exc)
         return self._worker
 
     def _taken(self) -> Iterable[Result]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kiln.errors.known import KNOWN_SECRETS
+from kiln.errors.known import MASK as _MASK
 from kiln.foreign.text import visible
 
 #: A longer text is cut before it is searched; no error needs as much.
 LONGEST = 32 * 1024
-_MASK = '***'
 _MOST_TIMES = 4
 
 _Span = tuple[int, int]
@@ -68,8 +69,8 @@ _SIGNS = (
 
 
 def redact(text: str) -> str:
-    """Mask anything that looks like a credential in a text; a very long text is cut."""
-    text = cut(text, LONGEST)
+    """Mask all secrets that were read, and what looks like one; a very long text is cut."""
+    text = KNOWN_SECRETS.masked(cut(text, LONGEST))
     # Most texts contain no credentials, and errors are created thousands of times.
     lowered = text.lower()
     for sign in _SIGNS:
@@ -84,6 +85,25 @@ def redact(text: str) -> str:
             break
         text = masked
     return text
+
+
+def redact_all(text: str) -> str:
+    """Do the same with a text of any length, of which nothing is cut."""
+    if len(text) <= LONGEST:
+        return redact(text)
+    text = KNOWN_SECRETS.masked(text)
+    return ''.join(redact(piece) for piece in _pieces(text))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield a text in pieces that are not cut, which end with lines if they can."""
+    at = 0
+    while at < len(text):
+        end = at + LONGEST
+        if end < len(text):
+            end = text.rfind('\n', at, end) + 1 or end
+        yield text[at:end]
+        at = end
 
 
 def _masked_once(text: str) -> str:

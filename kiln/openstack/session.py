@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import urllib.parse
 from typing import Any
 
@@ -13,7 +14,7 @@ from keystoneauth1 import loading
 from keystoneauth1.session import Session, TCPKeepAliveAdapter
 
 from kiln.clock import current_deadline
-from kiln.exceptions import ConfigurationError
+from kiln.exceptions import KNOWN_SECRETS, ConfigurationError
 from kiln.foreign.connection_failures import one_line
 from kiln.foreign.http_adapter import BoundedAdapter
 
@@ -21,6 +22,8 @@ from kiln.foreign.http_adapter import BoundedAdapter
 _DEFAULT_WORKERS = 16
 #: The shortest timeout: requests refuses zero.
 _SHORTEST_S = 0.05
+#: The names of what clouds.yaml keeps secret.
+_SECRET = re.compile('password|secret|token|passcode')
 
 
 class _KeepAlive(BoundedAdapter, TCPKeepAliveAdapter):
@@ -108,9 +111,15 @@ def _connections(conf: Any, workers: int) -> requests.Session:
 
 
 def _from_options(conf: Any) -> Session:
+    _check_password(conf)
     try:
         loader: Any = loading.get_plugin_loader(conf.auth_type)
         auth = loader.load_from_options_getter(lambda opt: getattr(conf, opt.dest, None) or None)
+    except ksa.MissingRequiredOptions as exc:
+        missing = ', '.join(option.dest for option in exc.options)
+        raise ConfigurationError(
+            f'Cannot use auth_type {conf.auth_type}, as option {missing} is missing or misspelt.'
+        ) from exc
     except ksa.ClientException as exc:
         raise ConfigurationError(
             f'Cannot use auth_type {conf.auth_type!r}: {one_line(exc)}.'
@@ -120,6 +129,15 @@ def _from_options(conf: Any) -> Session:
     return Session(auth=auth, verify=verify, cert=cert)
 
 
+def _check_password(conf: Any) -> None:
+    # keystoneauth would find that only when it asks for a token. (No colon follows the word
+    # password in the errors, or what is behind it would be masked.)
+    if conf.auth_type in ('password', 'v3password') and conf.auth_url and not conf.password:
+        raise ConfigurationError(
+            f'Cannot use auth_type {conf.auth_type}, as option password is missing or misspelt.'
+        )
+
+
 def _from_clouds_yaml(cloud: str, region: str | None) -> tuple[Session, str | None]:
     # Half a second to import; most sites configure kiln in its own file.
     from openstack import config
@@ -127,6 +145,9 @@ def _from_clouds_yaml(cloud: str, region: str | None) -> tuple[Session, str | No
     try:
         # The environment can name the file; its credentials are those of another cloud.
         found = config.OpenStackConfig().get_one(cloud, region_name=region)
+        for name, value in found.config.get('auth', {}).items():
+            if isinstance(value, str) and _SECRET.search(name):
+                KNOWN_SECRETS.note(value)
         session = found.get_session()
     # The SDK raises many kinds of exceptions for a malformed file.
     except Exception as exc:

@@ -50,10 +50,13 @@ def cluster_export() -> Callable[[str, Mapping[str, float | None]], None]:
 
 
 @contextlib.contextmanager
-def serving_metrics(listen: str | None) -> Iterator[str]:
+def serving_metrics(
+    listen: str | None, checks: Mapping[str, Callable[[], str]] | None = None
+) -> Iterator[str]:
     """Serve all metrics of this process for Prometheus while the block lasts; yield the URL.
 
     :param listen: 'HOST:PORT'; None serves nothing, and yields an empty text.
+    :param checks: by a path such as '/healthz', a function that returns what is wrong.
     :raises ConfigurationError: the package is missing, or the address cannot be used.
     """
     if listen is None:
@@ -64,7 +67,7 @@ def serving_metrics(listen: str | None) -> Iterator[str]:
 
     host, _, port = listen.rpartition(':')
     try:
-        url, close = serve(host.strip('[]'), int(port))
+        url, close = serve(host.strip('[]'), int(port), checks or {})
     except (OSError, OverflowError, ValueError) as exc:
         raise ConfigurationError(
             f'Cannot serve metrics at {listen!r}: {exc}. Write metrics_listen as HOST:PORT with '

@@ -6,9 +6,11 @@ names of clusters. IDs are never labels, so the number of series does not grow w
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from prometheus_client import (
     REGISTRY,
@@ -28,6 +30,19 @@ BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 12
 _CIRCUIT_VALUES = {'closed': 0, 'half-open': 1}
 # Open, and other states that stop calls, such as a circuit isolated manually.
 _NOT_PASSABLE = 2
+_STATES = ('closed', 'half-open', 'open')
+
+
+@functools.cache
+def _uncertain_codes() -> tuple[str, ...]:
+    """Return the codes of kiln's own errors that leave open what is in the backend."""
+    kinds, found = [AmphoraComputeError], set()
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if kind.__module__.startswith('kiln.') and kind.outcome is Outcome.UNKNOWN:
+            found.add(kind.code)
+    return tuple(sorted(found))
 
 
 def _cluster_gauge(registry: CollectorRegistry) -> Gauge:
@@ -116,12 +131,33 @@ class ClusterGauges:
             self._shown[cluster] = frozenset(known)
 
 
-def serve(host: str, port: int) -> tuple[str, Callable[[], None]]:
+#: By path: returns what is wrong, or an empty text.
+Checks = Mapping[str, Callable[[], str]]
+
+
+def serve(host: str, port: int, checks: Checks) -> tuple[str, Callable[[], None]]:
     """Serve the metrics of this process; return the URL, and a function that ends it.
+
+    The path of a check has status 200 if nothing is wrong, and else 503 with the reason.
 
     :raises OSError: the address cannot be used.
     """
     server, thread = start_http_server(port, addr=host)
+    metrics: Any = server.get_app()
+
+    def application(
+        environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        check = checks.get(environ.get('PATH_INFO', ''))
+        if check is None:
+            found: Iterable[bytes] = metrics(environ, start_response)
+            return found
+        wrong = check()
+        status = '503 Service Unavailable' if wrong else '200 OK'
+        start_response(status, [('Content-Type', 'text/plain; charset=utf-8')])
+        return [f'{wrong or "ok"}\n'.encode()]
+
+    server.set_app(application)
 
     def close() -> None:
         server.shutdown()
@@ -185,6 +221,11 @@ class PrometheusListener(Listener):
         self._meters[record.backend, record.operation] = meters
         # A circuit that never changed is closed, but has caused no event.
         self._families.circuit.labels(record.backend, record.traffic)
+        # Born at 0: an alarm on growth misses the first increase of a series that is born at 1.
+        for state in _STATES:
+            self._families.transitions.labels(record.backend, record.traffic, state)
+        for code in _uncertain_codes():
+            self._families.errors.labels(record.backend, code, Outcome.UNKNOWN.value)
         return meters
 
     def _count_error(self, meters: _CallMeters, record: CallRecord, error: BaseException) -> None:

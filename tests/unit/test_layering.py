@@ -115,8 +115,8 @@ MAY_IMPORT = {
     'kiln.engine.health': VALUES
     | {
         'kiln.cluster_drivers', 'kiln.compute', 'kiln.engine.context',
-        'kiln.engine.driver_context', 'kiln.engine.measuring', 'kiln.engine.nodes',
-        'kiln.engine.plan',
+        'kiln.engine.driver_context', 'kiln.engine.failures', 'kiln.engine.measuring',
+        'kiln.engine.nodes', 'kiln.engine.plan',
     },
     # What people ask for; the engine does it, and knows nothing of them.
     'kiln.cluster_service': VALUES

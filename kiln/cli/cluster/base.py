@@ -95,8 +95,12 @@ class Working(KilnCommand):
         if not entered:
             return []
         try:
-            with site.conducting(), screen(self.app.stdout, silent=silent) as shown:
-                ended = Follower(site.clusters, self.app.clock, shown).follow(entered)
+            with (
+                site.conducting() as conductor,
+                screen(self.app.stdout, silent=silent) as shown,
+            ):
+                follower = Follower(site.clusters, self.app.clock, shown)
+                ended = follower.follow(entered, check=conductor.check)
         except KeyboardInterrupt:
             for name in (one.cluster.name for one in entered):
                 self.app.say(
@@ -141,7 +145,7 @@ class Changing(Working):
         if args.plan:
             self.report(site, [(one, None) for one in proposals], args)
             return
-        self.agree([one for one in proposals if not one.empty], args)
+        self.agree(site, [one for one in proposals if not one.empty], args)
         if not args.no_wait:
             # Do not submit an operation that this process could not work on.
             site.check_hooks()
@@ -161,19 +165,22 @@ class Changing(Working):
             out.write('\n')
         out.flush()
 
-    def agree(self, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
+    def agree(self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
         """Return if the user confirms the removals, or nothing is removed.
 
         :raises UsageError: the removals are not confirmed.
+        :raises ClusterBusy: an operation is under way; what it has half done is in the plan.
         """
+        losers = [one for one in proposals if removes(one) or one.kind is OperationKind.DELETE]
         loses = [
             f'{one.cluster.name} loses {removes(one)} node{"" if removes(one) == 1 else "s"}'
             if one.kind is not OperationKind.DELETE
             else f'cluster {one.cluster.name} is deleted with all of its nodes'
-            for one in proposals
-            if removes(one) or one.kind is OperationKind.DELETE
+            for one in losers
         ]
         if loses and not args.yes:
+            for one in losers:
+                site.clusters.refuse_busy(one)
             self.ask('; '.join(loses), 'Continue? [y/N]', {'y', 'yes'})
 
     def ask(self, said: str, question: str, agreed: Container[str]) -> None:

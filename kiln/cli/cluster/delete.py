@@ -34,10 +34,10 @@ class Delete(ChangingCluster):
         ),
     )
 
-    def agree(self, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
+    def agree(self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace) -> None:
         """Require the name of the cluster where resources can be abandoned."""
         if not args.force:
-            super().agree(proposals, args)
+            super().agree(site, proposals, args)
         elif not args.yes:
             (name,) = (one.cluster.name for one in proposals)
             said = f'cluster {name} is deleted, and what cannot be deleted is abandoned'
@@ -54,6 +54,6 @@ class Delete(ChangingCluster):
                 for one in clusters.receipt(entered.operation.cluster_id).abandoned:
                     self.app.say(
                         f'{entered.cluster.name}: {one.kind} {one.id} of {one.backend} was '
-                        f"abandoned; it might still exist. 'kiln orphans --backend "
-                        f"{one.backend}' finds it."
+                        f"abandoned; it might still exist. 'kiln --backend {one.backend} "
+                        f"orphans' finds it."
                     )

@@ -46,14 +46,19 @@ class Follower:
         self._goals: dict[str, Goal] = {}
         self._last: dict[str, Course] = {}
 
-    def follow(self, entered: Sequence[Entered]) -> list[Operation]:
+    def follow(
+        self, entered: Sequence[Entered], *, check: Callable[[], None] = lambda: None
+    ) -> list[Operation]:
         """Return the operations in the given order once all have ended.
 
         Only reads the store, so it can be interrupted and repeated at any time.
+
+        :param check: raises an error if they will not go on.
         """
         seqs = {one.operation.id: one.after for one in entered}
         look_at = 0.0
         while True:
+            check()
             due = self._clock.monotonic() >= look_at
             # Read events first: else an end could be shown before the events leading to it.
             news = self._news(entered, seqs) if due else []

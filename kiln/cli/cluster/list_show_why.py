@@ -74,10 +74,12 @@ class Why(KilnCommand):
             node = None
             if parsed_args.node is not None:
                 node = clusters.node(view.cluster.id, parsed_args.node)
-            worker = clusters.worker(view.cluster.id)
+            attention = clusters.attention(view.cluster.id)
             trouble = clusters.driver_trouble(view)
         reasons = list(
-            why(view, self.app.clock.time(), worker=worker, node=node, driver_trouble=trouble)
+            why(
+                view, self.app.clock.time(), attention=attention, node=node, driver_trouble=trouble
+            )
         )
         data = [
             {

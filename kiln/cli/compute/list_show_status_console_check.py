@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 
-from kiln.cli.arguments import AMPHORA, LINES, TEXT_FORMAT, TIMEOUT, argument, flag
+from kiln.cli.arguments import AMPHORA, LINES, TEXT_FORMAT, TIMEOUT, argument, flag, seconds
 from kiln.cli.base import KilnCommand, KilnLister, KilnShow, Rows
 from kiln.cli.compute.calls import find
 from kiln.cli.exit_codes import ExitCode
@@ -73,14 +74,28 @@ class Console(KilnCommand):
 
 
 class Check(KilnShow):
-    """Check that the backend can be used, and show what it can do."""
+    """Check that the backend can be used, and show what it can do.
 
-    arguments = (TIMEOUT,)
+    It asks once, and reports at once what is wrong.
+    """
+
+    arguments = (
+        argument(
+            '--timeout',
+            type=seconds,
+            default=5.0,
+            metavar='SECONDS',
+            help='Time limit of the check (default: 5).',
+        ),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with self.app.open_backend() as compute:
             health = compute.check(timeout=parsed_args.timeout).result()
             abilities = sorted(ability.value for ability in compute.capabilities().abilities)
+        # A terminal of 100 columns shows all of a table.
+        as_table = parsed_args.formatter == 'table'
+        shown = textwrap.fill(', '.join(abilities), 75) if as_table else abilities
         if not health.healthy:
             self.status = ExitCode.UNAVAILABLE
         return fields(
@@ -89,6 +104,6 @@ class Check(KilnShow):
                 'healthy': health.healthy,
                 'detail': health.detail,
                 'latency_s': round(health.latency_s, 6),
-                'abilities': abilities,
+                'abilities': shown,
             }
         )

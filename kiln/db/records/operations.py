@@ -27,6 +27,14 @@ _RUNNABLE = (_OPEN, sa.or_(sa.not_(cluster.c.paused), table.c.cancelled))
 class Operations(Records):
     """The operations of a store."""
 
+    def refuse_other(self, cluster_id: str, kind: OperationKind) -> None:
+        """Return if no operation is running that another one would have to wait for.
+
+        :raises ClusterBusy: one is; the message names it.
+        """
+        with self._database.reading() as connection:
+            _refuse_other(connection, cluster_id, kind)
+
     def submit(
         self, operation: Operation, *, supersede: bool = False, room: Room | None = None
     ) -> Operation:
@@ -188,6 +196,11 @@ class Journal(Records):
         return self._read(STEP.value, question)
 
 
+def _refuse_other(connection: sa.Connection, cluster_id: str, kind: OperationKind) -> None:
+    for other in _open_ones(connection, cluster_id):
+        raise ClusterBusy(_busy(connection, kind.value, other))
+
+
 def enter(connection: sa.Connection, operation: Operation, *, supersede: bool = False) -> None:
     """Write a new operation within a change.
 
@@ -197,8 +210,7 @@ def enter(connection: sa.Connection, operation: Operation, *, supersede: bool = 
         others = sa.and_(table.c.cluster_id == operation.cluster_id, _OPEN)
         connection.execute(sa.update(table).where(others).values(cancelled=True))
     else:
-        for other in _open_ones(connection, operation.cluster_id):
-            raise ClusterBusy(_busy(connection, operation.kind.value, other))
+        _refuse_other(connection, operation.cluster_id, operation.kind)
     connection.execute(sa.insert(table), OPERATION.row(operation))
 
 

@@ -9,6 +9,7 @@ from kiln.clusters.models import Secret
 from kiln.db.database import Database
 from kiln.db.keys import KeyFile
 from kiln.db.tables.schema import secret as table
+from kiln.exceptions import KNOWN_SECRETS
 
 
 class Secrets:
@@ -31,7 +32,9 @@ class Secrets:
             token = connection.scalar(question)
         if token is None:
             raise ClusterNotFound(f'Cannot find secret {name!r} of cluster {cluster_id}.')
-        return self.keys.decrypt(cluster_id, name, token)
+        secret = self.keys.decrypt(cluster_id, name, token)
+        KNOWN_SECRETS.note(secret.value)
+        return secret
 
     def rotate(self) -> int:
         """Encrypt all secrets with the prepared key or a new one; return their number.

@@ -17,6 +17,7 @@ from kiln.clusters.exceptions import ClusterError, LeaseLost
 from kiln.clusters.models import Cause, Cluster, Lease, Operation
 from kiln.engine.context import Parts
 from kiln.engine.driver_context import existing
+from kiln.engine.failures import Failures
 from kiln.engine.measuring import values_of
 from kiln.engine.nodes.join_key import JoinKey, known_key
 from kiln.engine.nodes.transaction import Transaction
@@ -69,6 +70,7 @@ class DriverUpkeep:
         #: The names of clusters whose values were exported, by id, and their newest operations.
         self._measured: dict[str, str] = {}
         self._newest: dict[str, Operation] = {}
+        self._failures = Failures(LOG)
         self._closed = False
 
     @property
@@ -102,11 +104,14 @@ class DriverUpkeep:
 
     def _work(self) -> None:
         while (turn := self._next()) is not None:
+            what = f'Cannot tend cluster {turn[0]}'
             try:
                 self._tend(*turn)
             # Whatever fails, the other clusters are tended all the same.
-            except Exception:
-                LOG.exception('Cannot tend cluster %s', turn[0])
+            except Exception as exc:
+                self._failures.failed(what, exc)
+            else:
+                self._failures.succeeded(what)
 
     def _next(self) -> tuple[str, Operation] | None:
         with self._lock:

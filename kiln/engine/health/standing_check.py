@@ -21,6 +21,7 @@ from kiln.clusters.models import (
     OperationState,
 )
 from kiln.engine.context import Parts
+from kiln.engine.failures import Failures
 from kiln.engine.health.driver_upkeep import DriverUpkeep, borrowed
 from kiln.engine.health.machine_state import MachinePoller, PolledState, apply
 from kiln.engine.nodes.node_table import NodeTable
@@ -35,6 +36,7 @@ LOG = logging.getLogger(__name__)
 SCOPE = 'kiln.watch'
 #: The reason in the arguments of an operation that kiln itself submitted.
 REMEDIATION = 'remediation'
+_POLL = 'A poll of the settled clusters failed'
 _SETTLED = frozenset({NodeState.GONE, NodeState.READY})
 
 
@@ -62,6 +64,7 @@ class StandingCheck:
         self._tending = DriverUpkeep(parts, self._owner)
         self._settled: dict[str, _Settled] = {}
         self._lease: Lease | None = None
+        self._failures = Failures(LOG)
         self._closed = ClockEvent(parts.clock)
         self._thread: threading.Thread | None = None
 
@@ -110,8 +113,10 @@ class StandingCheck:
             try:
                 self.poll()
             # A defect must not end the thread that watches all clusters.
-            except Exception:
-                LOG.exception('A poll of the settled clusters failed')
+            except Exception as exc:
+                self._failures.failed(_POLL, exc)
+            else:
+                self._failures.succeeded(_POLL)
         self._release()
 
     def _release(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import logging
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
@@ -15,6 +16,8 @@ from kiln.engine.nodes.node_table import Member
 from kiln.engine.plan import lifecycle
 from kiln.engine.plan.lifecycle import ActionKind
 from kiln.exceptions import InstanceNotFoundError
+
+LOG = logging.getLogger(__name__)
 
 _Answer = TypeVar('_Answer')
 
@@ -55,6 +58,9 @@ class NodeAction(abc.ABC):
         if member is None:
             return
         self._nodes.ended(member)
+        if member.hindered:
+            member.hindered = False
+            self._nodes.change(member, cause=None)
         if error is None:
             member.tries, member.not_before = 0, 0.0
             self.result(member, value)
@@ -87,7 +93,21 @@ class NodeAction(abc.ABC):
             self._report_error(node, exc)
             return
         if operation is not None:
+            operation.on_hindrance(functools.partial(self._report_hindrance, node))
             self._state.when_done(operation, functools.partial(self.take, node.id))
+
+    def _report_hindrance(self, node: Node, error: BaseException) -> None:
+        self._state.call_soon(functools.partial(self._hinder, node.id, error))
+
+    def _hinder(self, node_id: str, error: BaseException) -> None:
+        """Write why the action under way takes longer, so that people see it at once."""
+        member, cause = self._nodes.get(node_id), lifecycle.hindrance_of(error)
+        if member is None or not member.busy or member.node.cause == cause:
+            return
+        if not member.hindered:
+            LOG.warning('Node %s: the %s waits: %s', member.node.name, self.kind.value, error)
+        member.hindered = True
+        self._nodes.change(member, cause=cause)
 
     # ---- for start ---------------------------------------------------------------
 

@@ -23,6 +23,8 @@ class Member:
     busy: bool = False
     #: Failures in a row.
     tries: int = 0
+    #: True if its cause is an error after which the action under way repeats a call.
+    hindered: bool = False
     #: True if it has been drained, and is to come back.
     relieved: bool = False
     #: True if its reset has ended, in the operation under way.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import Cause, Node, NodeState
@@ -16,6 +17,7 @@ from kiln.exceptions import (
     AmphoraBuildError,
     AmphoraComputeError,
     ChangeFailed,
+    CircuitOpenError,
     InstanceNotFoundError,
     InstanceStateConflict,
     InsufficientCapacity,
@@ -27,6 +29,8 @@ from kiln.exceptions import (
     UnsupportedOperation,
 )
 
+#: The beginning of an error of a call: what cannot be done, and with which object.
+_OBJECT = re.compile(r'^(Cannot \w+) [^:]+: ')
 #: Seconds from the first failure until the next attempt; doubled each time.
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
@@ -197,6 +201,9 @@ def cause_of(error: BaseException) -> Cause:
     """Return an error as a chain of causes, for people."""
     below = error.__cause__
     inner = cause_of(below) if isinstance(below, KilnError) else None
+    if inner is not None and isinstance(error, CircuitOpenError):
+        # What opened a circuit can have been the call of another node, or of another cluster.
+        inner = _impersonal(inner)
     if isinstance(error, AmphoraComputeError) and error.fault and error.fault not in str(error):
         inner = Cause(code='provider', message=error.fault)
     code = error.code if isinstance(error, KilnError) else 'unforeseen'
@@ -205,3 +212,15 @@ def cause_of(error: BaseException) -> Cause:
     if isinstance(error, ClusterDriverError):
         text, hint = error.reason, error.hint or hint
     return Cause(code=code, message=text, hint=hint, because=inner)
+
+
+def hindrance_of(error: BaseException) -> Cause:
+    """Return an error after which a call is repeated, without the node that it is about.
+
+    So nodes with the same hindrance have the same cause, and are shown together.
+    """
+    return _impersonal(cause_of(error))
+
+
+def _impersonal(cause: Cause) -> Cause:
+    return dataclasses.replace(cause, message=_OBJECT.sub(r'\1: ', cause.message, count=1))

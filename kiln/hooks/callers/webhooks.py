@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.exceptions import KNOWN_SECRETS
 from kiln.foreign.answers import Flood, read_at_most, words
 from kiln.foreign.exchange import exchange
 from kiln.foreign.http import PlainConnection, TlsConnection
@@ -85,6 +86,7 @@ def _secret(path: Path) -> bytes:
         secret = file.read(_MAX_SECRET).strip()
     if len(secret) < MIN_SECRET:
         raise ValueError(f'its secret_file has fewer than {MIN_SECRET} bytes; write a longer one')
+    KNOWN_SECRETS.note(secret.decode('utf-8', 'surrogateescape'))
     return secret
 
 

@@ -47,7 +47,7 @@ class Circuit:
     ) -> None:
         self.name = name
         self.settings: CircuitSettings = settings or CircuitSettings()
-        self._monotonic = clock.monotonic
+        self._monotonic, self._time = clock.monotonic, clock.time
         self._rng = rng or random.Random()  # noqa: S311  # spreads probes, guards no secret
         self._slow_s = self.settings.slow_call_s
         self._lock = threading.RLock()
@@ -104,12 +104,12 @@ class Circuit:
         if phase.state == STATE_CLOSED:
             return None
         now = self._monotonic()
-        return phase.refusal(self.name, now) if now < phase.until else None
+        return phase.refusal(self.name, now, self._time()) if now < phase.until else None
 
     def _admit_probe(self, phase: Phase) -> Ticket:
         now = self._monotonic()
         if now < phase.until:
-            raise phase.refusal(self.name, now)
+            raise phase.refusal(self.name, now, self._time())
         until = now + self.settings.probe_lease_s
         leased = phase.half_opened(until=until, successes=phase.successes)
         with self._lock:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
 
+from kiln.clock import clock_time
 from kiln.exceptions import Advice, CircuitOpenError
 
 #: What opened a circuit, if no error did.
@@ -73,8 +74,13 @@ class Phase:
         """Return the phase that admits all calls."""
         return Phase(self.generation + 1, STATE_CLOSED, until, trips)
 
-    def refusal(self, name: str, now: float) -> CircuitOpenError:
-        """Return the error of a call that the circuit of that name refuses."""
+    def refusal(self, name: str, now: float, time: float) -> CircuitOpenError:
+        """Return the error of a call that the circuit of that name refuses.
+
+        :param now: the monotonic time.
+        :param time: the time of day. The text has the time at which the circuit lets a call
+            pass, instead of a duration: it can be read much later.
+        """
         left_s = self.until - now
         retry_after: float | None = left_s
         advice = Advice.WAIT
@@ -85,9 +91,9 @@ class Phase:
             text = f'was opened by hand, until it is closed by hand{longest}.'
         elif self.state == STATE_HALF_OPEN:
             retry_after = min(left_s, PROBE_HINT_S)
-            text = f'waits for its probe after {self.opened_by}; repeat in {retry_after:.1f} s.'
+            text = f'waits for its probe after {self.opened_by}; {_again(time + retry_after)}.'
         else:
-            text = f'is open after {self.opened_by}; repeat in {retry_after:.1f} s.'
+            text = f'is open after {self.opened_by}; {_again(time + left_s)}.'
         error = CircuitOpenError(
             f'Circuit {name} {text}',
             retry_after=retry_after,
@@ -96,3 +102,7 @@ class Phase:
         )
         error.__cause__ = self.cause
         return error
+
+
+def _again(at: float) -> str:
+    return f'again at {clock_time(math.ceil(at))}'

@@ -154,7 +154,9 @@ class ExecutorDriver(DriverWrapper):
         if call is Call.BUILD:
             plan = BuildPlan(operation, args[0], self._backoff, discards=discards)
         else:
-            plan = CallPlan(operation, call, args, self._backoff, once=once)
+            # A check reports what is wrong now.
+            asks_once = once or call is Call.CHECK
+            plan = CallPlan(operation, call, args, self._backoff, once=asks_once)
         return self._admit(plan, accepted)
 
     def perform(self, call: Call, *args: Any) -> Any:
@@ -354,6 +356,8 @@ class ExecutorDriver(DriverWrapper):
         if pause_s > 0:
             after = f' after: {why}' if why else ''
             task.operation.note('waits', f'{pause_s:.2f} s{after}')
+        if why and (error := task.plan.last_error) is not None:
+            task.operation.hinder(error)
         self._workers.submit(task, pause_s)
 
     # ---- the end of a task ----------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
@@ -67,6 +67,17 @@ class Errand(Operation[T], metaclass=_CallersFace):
     def set_call(self, call: Operation[Any] | None) -> None:
         """Set the call that was sent for it, whose error becomes its own; None once answered."""
         self._call = call
+        if isinstance(call, Errand):
+            call.on_hindrance(self.hinder)
+
+    def on_hindrance(self, function: Callable[[BaseException], object]) -> None:
+        """Call a quick function of kiln's own with each error after which a call is repeated."""
+        self._hindrance = function
+
+    def hinder(self, error: BaseException) -> None:
+        """Report an error after which a call is repeated; it is not the outcome."""
+        if self._hindrance is not None and not self.done():
+            self._hindrance(error)
 
     def leave(self, why: str) -> bool:
         """End it now, like cancel(), but leave what it builds under its key."""

@@ -82,7 +82,7 @@ class Fencing:
         events = tuple(site.store.events.after(0, cluster_id=cluster.id))
         sleeper.resume()
         # An owner stopped in a transaction finds its session ended, so that others can continue.
-        told = (f'Cannot write to {cluster.id}', f'A round of cluster {cluster.id} failed')
+        told = (f'Cannot write to {cluster.id}', f'Work on cluster {cluster.id} failed')
         site.until(lambda: any(one in site.said() for one in told), 'it was not told')
         time.sleep(2.0)
         self.assertEqual(nodes, site.nodes(cluster))

@@ -37,6 +37,18 @@ class Parameters(unittest.TestCase):
         self.assertEqual('it must be a string, not nothing', parameter().wrong(None))
         self.assertEqual('it must be a string, not a float', parameter().wrong(float('nan')))
 
+    def test_a_password_in_a_url_is_refused_as_it_would_be_stored(self):
+        url = 'https://me:hunter2@mirror:5000/x'
+        for kind, value in (
+            ('string', url), ('list', ['https://fine', url]), ('map', {'a': [url]}),
+            ('map', {url: 1}),
+        ):  # fmt: skip
+            found = parameter(type=ParameterType(kind)).wrong(value)
+            self.assertIn('it has a password in a URL', found)
+            self.assertNotIn('hunter2', found)
+        for fine in ('https://me@mirror:5000/', 'https://mirror:5000/a@b', 'me:hunter2@x'):
+            self.assertEqual('', parameter().wrong(fine))
+
     def test_bounds_and_choices_are_enforced(self):
         port = parameter(type=ParameterType.INTEGER, minimum=1, maximum=9)
         self.assertEqual(

@@ -28,7 +28,7 @@ from kiln.clusters.spec import MachineSpec
 from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
-from kiln.exceptions import AmphoraComputeError, UnsupportedOperation
+from kiln.exceptions import AmphoraComputeError, AuthenticationFailed, UnsupportedOperation
 from kiln.models import Ability, AmphoraType, Limits
 from tests.unit.cluster_service.site import WEB, ConductedCase, SiteCase, declared
 from tests.unit.engine.groups import units
@@ -195,6 +195,27 @@ class Questions(SiteCase):
             self.plan(self.many(fallback={'zones': zones}))
         self.assertEqual(set(zones), self.asked.keys() - {'small', 'az1', 'i'})
         self.assertIn(zones[-1], str(caught.exception))
+
+
+class WrongCredentials(SiteCase):
+    """The credentials of kiln are refused, whatever the file says."""
+
+    def open_backend(self, name):
+        class Refusing(NoopDriver):
+            def _refuse(self, what):
+                raise AuthenticationFailed('Keystone refuses the credentials (401).')
+
+            _describe_image = _validate_image = _validate_flavor = _refuse
+
+        return Compute(Refusing(cloud=self.cloud), settings=STACK)
+
+    def test_they_are_not_a_mistake_of_the_file(self):
+        groups = [{'name': 'work', 'count': 1, 'flavor': 'small'}]
+        # The image is described to choose a driver, and flavors are checked once there is one.
+        for more in ({}, {'driver': 'nodes_v1'}):
+            page = {'cluster': 'web', 'coe': 'nodes', 'image': 'i', 'nodegroups': groups} | more
+            with self.subTest(more), self.assertRaises(AuthenticationFailed):
+                self.plan(json.dumps(page))
 
 
 class Unable(SiteCase):

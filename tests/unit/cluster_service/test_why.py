@@ -1,9 +1,10 @@
 """Explanations of clusters and nodes, in tables of cases."""
 
+import dataclasses
 import itertools
 import unittest
 
-from kiln.cluster_service.views import ClusterView
+from kiln.cluster_service.views import Attention, ClusterView
 from kiln.cluster_service.why import span, why
 from kiln.clusters.models import (
     Aim,
@@ -78,10 +79,31 @@ class OfClusters(unittest.TestCase):
             (view(op=operation(), paused=True), 'host.1', 'paused', 'kiln cluster resume web'),
         ):  # fmt: skip
             with self.subTest(next_):
-                first, *_ = why(shown, NOW, worker=worker)
+                first, *_ = why(shown, NOW, attention=Attention(worker=worker or '', watched=True))
                 self.assertIn(next_, first.next)
                 self.assertIn(do, ' '.join(first.do))
                 self.assertTrue(do or not first.do, first.do)
+
+    def test_a_worker_that_has_died_is_named_with_the_time_it_was_last_heard_from(self):
+        died = Attention(worker='host.7', died=True, heard_at=NOW - 14, expires_at=NOW + 1)
+        (first,) = why(view(op=operation()), NOW, attention=died)
+        self.assertIn('host.7, last heard from 14 s ago, has died', first.next)
+        self.assertIn('kiln cluster watch web', first.do[0])
+
+    def test_a_silent_worker_is_named_with_the_time_of_its_replacement(self):
+        silent = Attention(worker='host.7', heard_at=NOW - 14, expires_at=NOW + 1)
+        (first,) = why(view(op=operation()), NOW, attention=silent)
+        self.assertIn('last heard from 14 s ago', first.next)
+        self.assertIn('takes over at 00:16:41Z', first.next)
+        recent = dataclasses.replace(silent, heard_at=NOW - 2, expires_at=NOW + 13)
+        (first,) = why(view(op=operation()), NOW, attention=recent)
+        self.assertNotIn('heard', first.next)
+
+    def test_without_a_conductor_the_explanation_is_that_nobody_watches_and_since_when(self):
+        ended = operation(OperationState.SUCCEEDED, ended_at=990.0)
+        (first,) = why(view(*READY, op=ended), NOW, attention=Attention())
+        self.assertIn('no conductor runs; this is how they were at 00:16:30Z', first.next)
+        self.assertIn('kiln cluster check web', first.do[0])
 
     def test_a_failed_change_can_be_rolled_back(self):
         failed = operation(OperationState.FAILED, kind=OperationKind.UPDATE, ended_at=990.0)
@@ -103,7 +125,7 @@ class OfClusters(unittest.TestCase):
 
     def test_nodes_with_one_cause_are_explained_once(self):
         sick = [node(str(n), state=NodeState.PLANNED, cause=QUOTA) for n in range(1000)]
-        _, nodes = why(view(*sick, op=operation()), NOW, worker='host.1')
+        _, nodes = why(view(*sick, op=operation()), NOW, attention=Attention(worker='host.1'))
         self.assertEqual('node web-0, web-1, web-2 and 997 more (work)', nodes.about)
 
 

@@ -84,6 +84,15 @@ class Opening(unittest.TestCase):
         self.assertIn('east', str(caught.exception))
         self.assertIn('noop', str(caught.exception))
 
+    def test_the_error_of_a_backend_without_a_group_says_so_and_lists_the_groups(self):
+        text = '[compute:small]\ndriver = noop\n[compute:east]\ndriver = noop\n'
+        with self.assertRaises(ConfigurationError) as caught:
+            self.open('nova', text)
+        said = str(caught.exception)
+        self.assertIn('there is no group [compute:nova]; there are: east, small.', said)
+        self.assertIn('option auth_url is missing', said)
+        self.assertNotIn('***', said)
+
     def test_a_backend_with_an_unknown_driver_names_the_driver(self):
         with self.assertRaisesRegex(DriverNotFound, "'tsunami'"):
             self.open('east', '[compute:east]\ndriver = tsunami\n')

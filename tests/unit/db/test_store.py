@@ -1,5 +1,6 @@
 """Tests of opening a store, and of the errors where that fails."""
 
+import os
 import pathlib
 import sqlite3
 import stat
@@ -10,7 +11,7 @@ import unittest
 import sqlalchemy as sa
 
 from kiln.clock import SYSTEM_CLOCK
-from kiln.clusters.exceptions import StoreError
+from kiln.clusters.exceptions import StoreBroken, StoreError
 from kiln.db.database import Database, parse_url
 from kiln.db.store import SERVER_KEYS, key_file, open_database, open_store
 from kiln.testing.clock import VirtualClock
@@ -156,11 +157,21 @@ class Trouble(StoreCase):
             self.assertTrue(caught.exception.retryable)
         impatient.events.add(samples.event())
 
+    def test_a_damaged_file_is_told_from_one_that_cannot_be_reached(self):
+        path = self.store._database.path
+        self.store.close()
+        for content, kind in ((os.urandom(8192), StoreBroken), (None, StoreError)):
+            path.unlink()
+            path.write_bytes(content) if content else path.mkdir()
+            with self.assertRaises(StoreError) as caught:
+                self.store.leases.get('s')
+            self.assertIs(kind, type(caught.exception))
+
     def test_a_broken_store_is_reported(self):
         database = Database(self.url, clock=VirtualClock())
         self.addCleanup(database.close)
         with database.writing() as connection:
             connection.execute(sa.text('DROP TABLE lease'))
-        with self.assertRaisesRegex(StoreError, 'no such table: lease') as caught:
+        with self.assertRaisesRegex(StoreBroken, 'no such table: lease') as caught:
             self.store.leases.claim('s', 'me', 30)
         self.assertFalse(caught.exception.retryable)

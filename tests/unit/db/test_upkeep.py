@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from kiln.clusters.exceptions import ClusterNotFound, StoreError
+from kiln.clusters.exceptions import ClusterNotFound, StoreBroken, StoreError
 from kiln.clusters.models import Event, NodeState, OperationState
 from kiln.db.database import Database
 from kiln.db.store import open_store
@@ -165,6 +165,16 @@ class Tables(ClusterCase):
         self.assertEqual([], self.differences())
         with contextlib.closing(open_store(self.url, clock=self.clock)) as store:
             self.assertEqual((), store.clusters.list())
+
+    def test_a_table_that_is_missing_is_told_from_a_server_that_is_away(self):
+        self.addCleanup(self.rename, 'elsewhere', 'holding')
+        self.rename('holding', 'elsewhere')
+        with self.assertRaises(StoreBroken):
+            self.store.receipts.holdings('web')
+
+    def rename(self, table, name):
+        with self.database.writing() as connection:
+            connection.exec_driver_sql(f'ALTER TABLE {table} RENAME TO {name}')
 
     def test_a_row_of_a_later_version_is_named(self):
         with self.database.writing() as connection:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import logging
 import threading
 
 from kiln.cluster_drivers.values import READY, Readiness
@@ -9,8 +10,11 @@ from kiln.clusters.exceptions import LeaseLost
 from kiln.clusters.models import NodeState, OperationKind
 from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.conductor import ROUNDS, Conductor
+from kiln.engine.failures import Failures
 from kiln.engine.held_cluster import RESULTS, HeldCluster, RoundEnd
 from tests.unit.engine.site import PIN, SETTINGS, Plain, Site, group
+
+LOG = logging.getLogger(__name__)
 
 
 class Weighing:
@@ -146,7 +150,9 @@ class Rounds(Site):
         self.conductor.close()
         self.taken, self.reads, self.idle, self.moved, self.due = [], 0, False, False, 7.0
         lease = self.store.leases.claim('c', 'me', 60)
-        self.held = HeldCluster(HeldLease(self.parts, lease), lambda held: self, 3.0)
+        self.held = HeldCluster(
+            HeldLease(self.parts, lease), lambda held: self, 3.0, Failures(LOG)
+        )
 
     def run_round(self, results):
         self.taken.append(len(list(results)))

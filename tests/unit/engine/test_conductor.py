@@ -2,9 +2,10 @@
 
 import contextlib
 import dataclasses
+import sqlite3
 
 from kiln.cluster_drivers.values import DRAINED, READY, Drained, Readiness
-from kiln.clusters.exceptions import StoreError
+from kiln.clusters.exceptions import StoreBroken, StoreError
 from kiln.clusters.models import NodeState, OperationKind, OperationState, StepState
 from kiln.clusters.spec import (
     Fallback,
@@ -179,6 +180,24 @@ class Trouble(Site):
         self.ended(self.submit(cluster, OperationKind.DELETE))
         self.assertEqual({}, self.machines())
 
+    def test_an_outage_is_written_within_seconds_and_cleared_when_it_is_over(self):
+        self.fault('build:refuse=down for repairs')
+        cluster, operation = self.create(group(3))
+        began = self.clock.time()
+        self.until(lambda: sum(bool(node.cause) for node in self.nodes(cluster)) == 3)
+        self.assertLess(self.clock.time() - began, 5.0)
+        self.assertEqual({NodeState.BUILDING: 3}, self.states(cluster))
+        for node in self.nodes(cluster):
+            cause = node.cause
+            while cause is not None:
+                # Nodes with one cause are shown together, so it names none of them.
+                self.assertNotIn('web-work', cause.message)
+                cause, last = cause.because, cause
+            self.assertEqual('Cannot build: down for repairs; repeat it later.', last.message)
+        self.cloud.faults.clear()
+        self.succeeded(operation)
+        self.assertEqual({None}, {node.cause for node in self.nodes(cluster)})
+
     def test_a_refused_delete_is_repeated_until_it_succeeds(self):
         cluster = self.created(group(3))
         self.fault('delete:refuse:times=4')
@@ -225,10 +244,10 @@ class TroubleWithTheStore(Site):
         return Forgetful(super().open_site_store(url), before=(2, 4, 7), after=(3, 9))
 
     def test_a_round_that_cannot_be_written_starts_again_from_the_store(self):
-        with self.assertLogs('kiln.engine', 'ERROR') as logs:
+        with self.assertLogs('kiln.engine', 'WARNING') as logs:
             cluster = self.created(group(5))
             self.assert_whole(cluster, 5)
-        self.assertIn('starting again from the store', logs.output[0])
+        self.assertIn('begins again from the store', logs.output[0])
         with self.assertNoLogs('kiln.engine', 'CRITICAL'):
             self.ended(self.submit(cluster, OperationKind.DELETE))
         self.assertEqual({}, self.machines())
@@ -262,8 +281,30 @@ class TroubleAtTheBeginning(Site):
         with self.assertLogs('kiln.engine', 'WARNING') as logs:
             cluster = self.created(group(2))
         self.assertLess(self.clock.monotonic() - began, SHUN_S / 2)
-        self.assertIn('Cannot start work on cluster', logs.output[0])
+        self.assertIn('Work on cluster', logs.output[0])
+        self.assertIn('somebody has the lock', logs.output[0])
         self.assert_whole(cluster, 2)
+
+
+class WithoutItsStore(Site):
+    def break_store(self, table):
+        with contextlib.closing(sqlite3.connect(self.store._database.path)) as connection:
+            connection.execute(f'ALTER TABLE {table} RENAME TO elsewhere')
+            connection.commit()
+
+    def test_a_conductor_ends_by_itself_with_the_reason(self):
+        self.created(group(2))
+        self.conductor.check()
+        self.break_store('lease')
+        self.conductor.wake()
+        with self.assertRaisesRegex(StoreBroken, 'no such table: lease'):
+            self.conductor.wait()
+
+    def test_it_ends_whatever_part_of_its_work_meets_the_damage(self):
+        self.create(group(2))
+        self.break_store('node')
+        with self.assertRaisesRegex(StoreBroken, 'no such table: node'):
+            self.conductor.wait()
 
 
 class Slow(Plain):

@@ -55,6 +55,10 @@ class FromOptions(SessionCase):
         self.assertIn('"password": "Tr0ub4dor"', sent)
         self.assertIn('"scope": {"project": {"name": "demo"', sent)
 
+    def test_a_forgotten_password_is_refused_when_the_backend_is_opened(self):
+        without = [line for line in PASSWORD if 'Tr0ub4dor' not in line]
+        self.refused('option password is missing or misspelt', *without)
+
     def test_an_application_credential(self):
         def session_of(url):
             return self.open(
@@ -86,8 +90,14 @@ class FromOptions(SessionCase):
         self.assertIsNone(self.open(*PASSWORD)[1])
 
     def test_a_missing_auth_url_is_reported(self):
-        self.refused('auth_type .password.: .*auth_url', 'username = demo', 'password = Tr0ub4dor')
-        self.refused('auth_type .v3token.: .*auth_url', 'auth_type = v3token', 'token = Tr0ub4dor')
+        self.refused(
+            'auth_type password, as option auth_url is missing',
+            'username = demo',
+            'password = Tr0ub4dor',
+        )
+        self.refused(
+            'auth_type v3token, as option auth_url', 'auth_type = v3token', 'token = Tr0ub4dor'
+        )
 
     def test_an_unknown_auth_type_is_reported(self):
         self.refused('^Cannot use auth_type .magic.: .*magic', 'auth_type = magic')

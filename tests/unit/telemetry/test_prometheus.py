@@ -1,7 +1,11 @@
+import pathlib
+import re
 import threading
 import unittest
+import urllib.error
 import urllib.request
 
+import yaml
 from prometheus_client import CollectorRegistry
 
 from kiln.exceptions import (
@@ -16,6 +20,8 @@ from kiln.telemetry.prometheus import BUCKETS_S, ClusterGauges, PrometheusListen
 from kiln.testing.clock import VirtualClock
 from kiln.wrappers.observer import ObserverDriver
 from tests.unit.memory_driver import MemoryDriver
+
+RULES = pathlib.Path(__file__).parents[3] / 'doc/examples/prometheus/kiln-alerts.yaml'
 
 
 class PrometheusTest(unittest.TestCase):
@@ -74,6 +80,25 @@ class PrometheusTest(unittest.TestCase):
         ):
             labels = {'backend': 'east', 'code': code, 'outcome': outcome}
             self.assertEqual(self.value('kiln_errors_total', **labels), count)
+
+    def test_counters_of_alarms_begin_at_zero_with_the_first_call(self):
+        self.driver.build()
+        labels = {'backend': 'east', 'code': 'build_outcome_unknown', 'outcome': 'unknown'}
+        self.assertEqual(0, self.value('kiln_errors_total', **labels))
+        labels = {'backend': 'east', 'traffic': 'build', 'to': 'open'}
+        self.assertEqual(0, self.value('kiln_circuit_transitions_total', **labels))
+
+    def test_the_rules_for_alarms_use_metrics_that_exist(self):
+        rules = yaml.safe_load(RULES.read_text())['groups']
+        names = {family.name for family in self.registry.collect()}
+        found = [rule for group in rules for rule in group['rules']]
+        self.assertTrue(found)
+        for rule in found:
+            self.assertLessEqual({'alert', 'expr', 'annotations'}, set(rule))
+            used = set(re.findall(r'kiln_\w+', rule['expr']))
+            self.assertTrue(used)
+            for name in used:
+                self.assertIn(re.sub('_(total|bucket|count|sum)$', '', name), names)
 
     def test_the_outcome_of_an_error_overrides_that_of_its_class(self):
         from kiln.exceptions import Outcome
@@ -202,6 +227,20 @@ class Serving(unittest.TestCase):
         self.assertIn('kiln_watcher_watched{backend="served-east"} 3.0', text)
         with self.assertRaises(OSError):
             urllib.request.urlopen(url)
+
+    def test_a_check_has_status_200_or_503_with_the_reason(self):
+        checks = {'/healthz': lambda: '', '/readyz': lambda: 'the store is gone'}
+        with serving_metrics('127.0.0.1:0', checks) as url:
+            base = url.removesuffix('/metrics')
+            with urllib.request.urlopen(f'{base}/healthz') as answer:
+                self.assertEqual((200, b'ok\n'), (answer.status, answer.read()))
+            with self.assertRaises(urllib.error.HTTPError) as caught:
+                urllib.request.urlopen(f'{base}/readyz')
+            self.assertEqual(503, caught.exception.code)
+            self.assertEqual(b'the store is gone\n', caught.exception.read())
+            caught.exception.close()
+            with urllib.request.urlopen(url) as answer:
+                self.assertIn(b'python_info', answer.read())
 
     def test_without_an_address_nothing_is_served(self):
         with serving_metrics(None) as url:

@@ -136,13 +136,14 @@ class Services:
         rows than requested, and shows that only by a link. A server that gets its
         host meanwhile moves down the list, past the marker; while it moves, Nova
         counts two rows and returns one, so that a page is short without being the
-        last. Rows without a status do not show that: a caller that misses a server
-        must request it by id.
+        last: a longer one is requested instead. Rows without a status do not show that:
+        a caller that misses a server must request it by id.
         """
         marker: dict[str, Any] = {}
+        more = 0
         seen: set[str] = set()
         while True:
-            started, limit = self._clock.monotonic(), size.rows
+            started, limit = self._clock.monotonic(), size.rows + more
             try:
                 answer = self.ask(asked, 'GET', path, query={**query, 'limit': limit, **marker})
             # A proxy in front of a slow service reports it as unavailable.
@@ -155,11 +156,16 @@ class Services:
                 if row['id'] not in seen:
                     seen.add(row['id'])
                     yield row
-            moving = sum(row.get('status') == 'BUILD' for row in rows)
-            full = answer.get(f'{key}_links') or len(rows) + moving >= limit
-            if not rows or not full:
+            still = [row for row in rows if row.get('status') != 'BUILD']
+            moving = len(rows) - len(still)
+            if rows and (answer.get(f'{key}_links') or len(rows) >= limit):
+                # A server that moves can be a marker that Nova does not find, or fails on.
+                marker, more = {'marker': (still or rows)[-1]['id']}, 0
+            elif moving and len(rows) + moving >= limit:
+                # So many that the next one cannot be short for this reason.
+                more = 2 * (len(rows) + moving) - size.rows
+            else:
                 return
-            marker = {'marker': rows[-1]['id']}
 
     def page_size(self, largest: int) -> PageSize:
         """Return an adaptive page size for a list that is requested repeatedly."""
@@ -206,7 +212,7 @@ class Services:
             raise asked.error(
                 ServiceUnavailable,
                 f'the catalogue has no {SERVICES[service]}{where} for the interfaces '
-                f'{", ".join(self._where["interface"])}.',
+                f'{", ".join(self._where["interface"])}. Correct region_name or valid_interfaces.',
                 retryable=False,
             )
         url = url.rstrip('/')

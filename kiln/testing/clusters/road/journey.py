@@ -111,7 +111,7 @@ class Traveller:
         last = list(counts)[-1]
         yield 'grow', cluster_file(self.driver, machine, {**counts, last: counts[last] + 1})
         self._verbs()
-        yield from self.removal(first)
+        yield from self.removal(first, samples.group_of(last))
         yield 'replace', Replace(cluster=CLUSTER, nodes=(self.replaced().id,))
         if Cap.UPGRADE in can:
             yield 'upgrade', Upgrade(cluster=CLUSTER, machine=other)
@@ -120,8 +120,8 @@ class Traveller:
         yield from self.more(counts)
         yield 'delete', Delete(cluster=CLUSTER)
 
-    def removal(self, first: str) -> Iterator[Step]:
-        """Yield how a node is removed again."""
+    def removal(self, first: str, group: str) -> Iterator[Step]:
+        """Yield how the group that has grown loses a node again."""
         yield 'shrink', first
 
     def replaced(self) -> Node:

@@ -163,12 +163,14 @@ class _Traveller(Traveller):
 
     # ---- the way ---------------------------------------------------------------------
 
-    def removal(self, first: str) -> Iterator[Step]:
+    def removal(self, first: str, group: str) -> Iterator[Step]:
         """Remove a node by its name while it serves."""
         self._measure()
         self._compare_told('of a cluster that is well')
         if Cap.RESIZE in self.driver.capabilities:
-            leaving = self.site.nodes()[-2]
+            # Not the newest of all: that can be of another group, in place of one that never
+            # came up.
+            leaving = [node for node in self.site.nodes() if node.group == group][-2]
             self._offered(lambda: self._machines.serve(leaving.name, WORK_S))
             self._compare_told('of a cluster that serves')
             yield 'remove a node that serves', Resize(cluster=CLUSTER, remove=(leaving.name,))

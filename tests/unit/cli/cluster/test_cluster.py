@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import subprocess
 
 from kiln.cli.exit_codes import ExitCode
 from kiln.cluster_file.fields import json_schema
 from kiln.clusters.models import Node, NodeState
 from kiln.clusters.spec import ClusterTemplate, Place
+from kiln.engine.owners import new_owner
 from tests.unit.cli.shell import Terminal
 from tests.unit.cli.site_shell import SiteShell
 from tests.unit.cluster_service.site import WEB
@@ -49,7 +51,14 @@ class Looking(SiteShell):
         )
 
     def test_a_healthy_cluster_is_explained_in_two_lines(self):
+        with self.site() as site:
+            site.store.leases.claim('kiln.watch', 'host.1.watch', 30.0)
         self.assertEqual(2, len(self.ok('why', 'web').splitlines()))
+
+    def test_a_healthy_cluster_that_no_conductor_watches_is_not_said_to_need_nothing(self):
+        said = self.ok('why', 'web')
+        self.assertIn('does not watch its nodes: no conductor runs', said)
+        self.assertIn("'kiln cluster check web' polls them now", said)
         (said,) = self.json('cluster', 'why', 'web', self.nodes()[0]['name'])
         self.assertEqual(({'about', 'said', 'causes', 'next', 'do'}), set(said))
 
@@ -326,11 +335,25 @@ class Facade(SiteShell):
             clusters = site.clusters
             clusters.templates.save(ClusterTemplate(name='t'))
             self.assertEqual('t', clusters.templates.get('t').name)
-            self.assertIsNone(clusters.worker('web'))
+            self.assertEqual('', clusters.attention('web').worker)
             lease = site.store.leases.claim(clusters.show('web').cluster.id, 'host.1', 30.0)
-            self.assertEqual('host.1', clusters.worker('web'))
+            self.assertEqual('host.1', clusters.attention('web').worker)
             site.store.leases.release(lease)
-            self.assertIsNone(clusters.worker('web'))
+            self.assertEqual('', clusters.attention('web').worker)
+
+    def test_the_facade_returns_that_a_worker_has_died_and_that_a_conductor_watches(self):
+        self.up('--no-wait')
+        with self.site() as site:
+            clusters, leases = site.clusters, site.store.leases
+            pid = subprocess.run(['sh', '-c', 'echo $$'], capture_output=True, text=True).stdout
+            mine = new_owner().split('.')
+            ended = '.'.join([*mine[:-2], pid.strip(), mine[-1]])
+            leases.claim(clusters.show('web').cluster.id, ended, 30.0)
+            attention = clusters.attention('web')
+            self.assertEqual((ended, True, False),
+                             (attention.worker, attention.died, attention.watched))  # fmt: skip
+            leases.claim('kiln.watch', 'host.1.watch', 30.0)
+            self.assertTrue(clusters.attention('web').watched)
 
 
 class Orphans(SiteShell):

@@ -180,6 +180,12 @@ class Agreement(SiteShell):
         self.assertIn('web loses 1 node.', said)
         self.assertEqual(5, len(self.nodes()))
 
+    def test_nobody_is_asked_while_an_operation_is_under_way(self):
+        """What it has half done is in the plan, as nodes that are too many."""
+        self.ok('cluster', 'scale', 'web', 'front=3', '--no-wait')
+        said = self.fails(ExitCode.CONFLICT, 'up', str(self.path))
+        self.assertIn("Cannot update cluster 'web': its resize is queued", said)
+
     def test_an_answer_of_yes_confirms(self):
         self.assertEqual(ExitCode.OK, self.asked('y\n'), self.err)
         self.assertIn('Continue? [y/N]', self.err)

@@ -79,6 +79,16 @@ class Looking(Shell):
         self.assertEqual(('east', True), (answer['backend'], answer['healthy']))
         self.assertIn('suspend', answer['abilities'])
 
+    def test_a_check_fits_into_100_columns(self):
+        self.assertLessEqual(max(map(len, self.ok('compute', 'check').splitlines())), 100)
+
+    def test_a_check_asks_once_and_reports_within_5_seconds(self):
+        began = self.clock.monotonic()
+        err = self.fails(6, '--backend', 'broken', 'compute', 'check')
+        self.assertIn('down for repairs', err)
+        self.assertNotIn('Circuit', err)
+        self.assertLess(self.clock.monotonic() - began, 0.2)
+
     def test_a_backend_that_does_not_answer_is_status_6(self):
         err = self.fails(6, '--backend', 'broken', 'compute', 'check')
         self.assertIn('down for repairs', err)

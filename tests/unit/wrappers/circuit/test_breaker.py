@@ -1,9 +1,11 @@
+import math
 import random
 import threading
 import unittest
 
 import pybreaker
 
+from kiln.clock import clock_time
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call, Traffic
 from kiln.exceptions import (
@@ -126,6 +128,9 @@ class BreakerDriverTest(unittest.TestCase):
         self.break_()
         refusal = self.driver.refusal(Call.STATUS)
         self.assertIsInstance(refusal, CircuitOpenError)
+        # A time, not a duration: the text can be read much later.
+        again = clock_time(math.ceil(self.clock.time() + 30))
+        self.assertIn(f'again at {again}', str(refusal))
         self.assertEqual(
             ('east', 'status', 30), (refusal.backend, refusal.operation, refusal.retry_after)
         )

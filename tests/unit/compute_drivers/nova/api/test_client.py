@@ -26,11 +26,27 @@ class Moving(Loopback):
 
 
 class Short(Loopback):
-    """A list whose first page lacks a row, as Nova has counted a server twice that moved."""
+    """A list whose short page lacks a row, as Nova has counted a server twice that moved.
+
+    Nova fails on a marker that moves.
+    """
 
     def answer(self, what, query):
-        pages = {None: ('a', 'b', 'c'), 'c': ('d',), 'd': ()}
-        rows = [{'id': name, 'status': 'BUILD'} for name in pages[query.get('marker')]]
+        names = 'abcd' if int(query['limit']) > 4 else 'abc'
+        rows = [{'id': name, 'status': 'BUILD'} for name in names]
+        self.answers[what] = (500, {}, {}) if 'marker' in query else {'servers': rows}
+        return super().answer(what, query)
+
+
+class Growing(Loopback):
+    """A list whose pages are full, and end with a server that moves."""
+
+    def answer(self, what, query):
+        pages = {None: ('a', 'b'), 'a': ('b', 'c'), 'c': ()}
+        rows = [
+            {'id': name, 'status': 'BUILD' if name == 'b' else 'ACTIVE'}
+            for name in pages[query.get('marker')]
+        ]
         self.answers[what] = {'servers': rows}
         return super().answer(what, query)
 
@@ -93,7 +109,13 @@ class Pages(unittest.TestCase):
             services = self.services(cloud)
             self.assertEqual([*'abcd'], self.rows(services, services.page_size(4)))
             self.assertEqual(2, len(cloud.queries))
-            self.assertEqual([*'abc'], self.rows(services, services.page_size(100)))
+            self.assertEqual([*'abcd'], self.rows(services, services.page_size(100)))
+            self.assertEqual(3, len(cloud.queries))
+
+    def test_no_server_that_moves_is_a_marker_if_there_is_another(self):
+        with Growing() as cloud:
+            services = self.services(cloud)
+            self.assertEqual([*'abc'], self.rows(services, services.page_size(2)))
 
     def test_a_slow_list_is_requested_in_smaller_pages(self):
         with Slow(self.clock, timeout_s=2000) as cloud:

@@ -1,0 +1,47 @@
+"""Failures that come again are told once for each reason."""
+
+import logging
+import unittest
+
+from kiln.clusters.exceptions import StoreError
+from kiln.engine.failures import Failures
+
+LOG = logging.getLogger('kiln.engine.failures.tests')
+
+
+class Told(unittest.TestCase):
+    def setUp(self):
+        self.failures = Failures(LOG)
+
+    def lines(self, *work):
+        with self.assertLogs(LOG, 'WARNING') as logs:
+            for one in work:
+                one()
+        return [record.getMessage() for record in logs.records], logs.records
+
+    def fail(self, what, reason):
+        return lambda: self.failures.failed(what, StoreError(reason))
+
+    def test_a_reason_is_logged_once_however_often_it_comes(self):
+        said, _ = self.lines(*[self.fail('A turn failed', 'the disk is full')] * 5)
+        self.assertEqual(['A turn failed: the disk is full'], said)
+
+    def test_another_reason_and_other_work_have_lines_of_their_own(self):
+        said, _ = self.lines(self.fail('a', 'x'), self.fail('a', 'y'), self.fail('b', 'x'))
+        self.assertEqual(['a: x', 'a: y', 'b: x'], said)
+
+    def test_the_end_says_how_often_it_came_and_the_reason_is_new_afterwards(self):
+        over = lambda: self.failures.succeeded('a')  # noqa: E731  # one of a list of steps
+        again = self.fail('a', 'x')
+        said, _ = self.lines(again, again, again, over, over, again, over)
+        self.assertEqual(['a: x', 'a: over, after 3 times', 'a: x'], said)
+
+    def test_only_a_defect_has_its_place(self):
+        defect = lambda: self.failures.failed('a', KeyError('x'))  # noqa: E731  # as above
+        _, records = self.lines(self.fail('b', 'x'), defect)
+        self.assertEqual([False, True], [bool(one.exc_info) for one in records])
+        self.assertEqual(['WARNING', 'ERROR'], [one.levelname for one in records])
+
+
+if __name__ == '__main__':
+    unittest.main()
