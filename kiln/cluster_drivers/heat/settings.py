@@ -8,6 +8,7 @@ from typing import Any
 from oslo_config import cfg
 
 from kiln.clusters.exceptions import ClusterDriverError
+from kiln.exceptions import KNOWN_SECRETS
 from kiln.openstack.identity import IDENTITY, TIMEOUTS, TLS
 from kiln.yaml_schema.mistake_list import Mistakes, close_to
 from kiln.yaml_schema.nodes import plain
@@ -60,6 +61,9 @@ def _read(opt: cfg.Opt, value: Any) -> Any:
         return opt.default
     try:
         text = ','.join(map(str, value)) if isinstance(value, list) else str(value)
+        if opt.secret:
+            # Heat and Keystone can quote it.
+            KNOWN_SECRETS.note(text)
         return opt.type(text)
     # The message of the option's type quotes the value.
     except (ValueError, TypeError):

@@ -13,6 +13,7 @@ from kiln.cluster_drivers.heat.errors import (
 from kiln.cluster_drivers.heat.mappings import Definition
 from kiln.cluster_drivers.heat.settings import settings_of
 from kiln.clusters.exceptions import ClusterDriverError
+from kiln.exceptions import KNOWN_SECRETS
 from kiln.openstack.replies import Reply
 from tests.unit.cluster_drivers.heat.fake_heat import WORK_S, FakeHeat
 from tests.unit.cluster_drivers.heat.made import client_settings
@@ -111,6 +112,10 @@ class Settings(unittest.TestCase):
 
     def test_names_with_dashes_are_the_same(self):
         self.assertEqual('http://k', settings_of('auth-url: http://k').auth_url)
+
+    def test_its_secrets_are_masked_wherever_they_are_quoted(self):
+        settings_of('username: maria\npassword: one-of-hers')
+        self.assertEqual('maria, ***', KNOWN_SECRETS.masked('maria, one-of-hers'))
 
     def test_a_mistake_is_told_without_a_value(self):
         for document, told in (
