@@ -24,7 +24,6 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
     drivers = {
         'appliance': appliance_opts,
         'docker': docker_opts,
-        'ironic': _ironic_opts(),
         'noop': noop_opts,
         'nova': _nova_opts(),
     }
@@ -42,15 +41,6 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
         if opts
     ]
     return [(cfg.OptGroup(name, help=text), copy.deepcopy(opts)) for name, text, opts in groups]
-
-
-def _ironic_opts() -> Sequence[Any]:
-    try:
-        from kiln.compute_drivers.ironic.conf import opts
-    except ImportError:
-        # Without the extra, its options are not needed.
-        return ()
-    return opts
 
 
 def _nova_opts() -> Sequence[Any]:

@@ -8,8 +8,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kiln.foreign.answers import NotJson, parse_json
-
 #: The product names of the services.
 SERVICES = {
     'compute': 'Nova',
@@ -17,7 +15,6 @@ SERVICES = {
     'image': 'Glance',
     'identity': 'Keystone',
     'orchestration': 'Heat',
-    'baremetal': 'Ironic',
 }
 
 _LONGEST_REASON = 500
@@ -25,7 +22,6 @@ _SECONDS = re.compile(r'[0-9]{1,9}(\.[0-9]+)?')
 # The web framework's own message for a path that the service does not have. It
 # never refers to an object of the service.
 _NO_PATH = 'The resource could not be found.'
-_FAULTS = ('faultstring', 'description')
 _BREAK = re.compile(r'<br ?/?>')
 # Nova quotes values that do not fit its schemas, even secret ones.
 _QUOTING = re.compile(
@@ -88,10 +84,6 @@ def _own_words(body: Any) -> str | None:
     # frame around Nova: {"message": ..., "code": "404 Not Found", "title": ...}.
     if isinstance(errors := body.get('errors'), list) and errors:
         body = {'errors': errors[0]}
-    # Ironic: {"error_message": ...}, with a fault, as JSON or as text of JSON. For a path that
-    # it does not have, its web framework writes a title there.
-    if 'error_message' in body:
-        return _ironics_words(body['error_message'])
     faults = [body] if {'message', 'code', 'title'} <= body.keys() else body.values()
     for fault in faults:
         if isinstance(fault, Mapping):
@@ -99,16 +91,6 @@ def _own_words(body: Any) -> str | None:
                 if isinstance(text := fault.get(key), str) and text.strip():
                     return None if _BREAK.sub('', text).strip() == _NO_PATH else text
     return None
-
-
-def _ironics_words(fault: Any) -> str | None:
-    if isinstance(fault, str):
-        try:
-            fault = parse_json(fault)
-        except NotJson:
-            return None
-    words = [fault.get(key) for key in _FAULTS] if isinstance(fault, Mapping) else []
-    return next((text for text in words if isinstance(text, str) and text.strip()), None)
 
 
 def _fit_to_tell(text: str) -> str:

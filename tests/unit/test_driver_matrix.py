@@ -25,7 +25,6 @@ spec.loader.exec_module(driver_matrix)
 BACKENDS = {
     'appliance': ('bare', 'commanded'),
     'docker': ('seeded', 'seedless'),
-    'ironic': ('metal', 'networked'),
     'noop': ('noop',),
     'nova': ('nova',),
 }
@@ -43,15 +42,6 @@ driver = docker
 [compute:seedless]
 driver = docker
 seed = none
-[compute:metal]
-driver = ironic
-auth_type = none
-baremetal_endpoint_override = http://127.0.0.1:9
-[compute:networked]
-driver = ironic
-auth_type = none
-baremetal_endpoint_override = http://127.0.0.1:9
-use_neutron = true
 [compute:nova]
 auth_type = none
 compute_endpoint_override = http://127.0.0.1:9

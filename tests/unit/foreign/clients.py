@@ -17,7 +17,6 @@ from kiln.cluster_drivers.swarm_debian_v1.line import TlsLine, trust
 from kiln.compute_drivers.appliance.work import probes
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api import client as docker_client
-from kiln.compute_drivers.ironic.driver import IronicDriver
 from kiln.compute_drivers.nova.api.client import Services
 from kiln.compute_drivers.nova.notifications.bus import Bus
 from kiln.engine.work_sources.boards import BoardAway
@@ -35,7 +34,6 @@ from tests.unit.cluster_drivers.swarm.case import a_node
 from tests.unit.cluster_drivers.swarm.test_line import authority, certified
 from tests.unit.compute_drivers.appliance.samples import machine
 from tests.unit.compute_drivers.docker.test_settings import options
-from tests.unit.compute_drivers.ironic.case import options_of
 from tests.unit.compute_drivers.nova.written import written
 
 DOCUMENT = {'point': 'before-build', 'invocation': 'i-1'}
@@ -142,18 +140,6 @@ def keystone(port, limit_s):
         services.close()
 
 
-def ironic(port, limit_s):
-    conf = options_of(
-        baremetal_endpoint_override=f'http://127.0.0.1:{port}', microversion='1.115', timeout=1.0
-    )
-    driver = IronicDriver.open(conf, name='metal', owner='kiln')
-    try:
-        with deadline_scope(Deadline.after(limit_s)):
-            return list(driver.list_amphorae())
-    finally:
-        driver.close()
-
-
 def heat(port, limit_s):
     url = f'http://127.0.0.1:{port}/v1/p'
     lines = 'auth_type: none', f'orchestration_endpoint_override: {url}', f'timeout: {limit_s}'
@@ -216,7 +202,7 @@ CLIENTS = {
     one.__name__: one
     for one in (
         node_engine, ready_http, ready_tcp, probe_http, probe_tcp, webhook, appliance_probe,
-        docker_engine, docker_ssh, nova, keystone, ironic, heat, redis_circuit, board_redis,
+        docker_engine, docker_ssh, nova, keystone, heat, redis_circuit, board_redis,
         board_etcd, board_zookeeper, notifications,
     )
 }  # fmt: skip
@@ -231,7 +217,6 @@ COVERED = {
     'kiln.foreign.http_adapter': 'docker_engine',
     'kiln.compute_drivers.docker.api.client': 'docker_engine',
     'kiln.compute_drivers.docker.api.ssh': 'docker_ssh',
-    'kiln.compute_drivers.ironic.api.client': 'ironic',
     'kiln.compute_drivers.nova.api.client': 'nova',
     'kiln.compute_drivers.authoring.openstack_failures': 'keystone',
     'kiln.openstack.session': 'keystone',

@@ -1,1 +1,0 @@
-"""The Ironic driver: amphorae on bare-metal nodes that Ironic deploys."""

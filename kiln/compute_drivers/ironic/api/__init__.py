@@ -1,1 +1,0 @@
-"""Requests to Ironic and its neighbours, and what their answers mean."""
