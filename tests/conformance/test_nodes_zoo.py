@@ -275,6 +275,11 @@ class Zoo(unittest.TestCase):
         self.assertEqual(['test_bootstrap_does_not_wait'], failed)
         self.assertLess(sum(one.seconds for one in results), PROMPT_S)
 
+    def test_hooks_are_not_repeated_for_machines_that_run_nothing(self):
+        results = judged(reference(polling.Greeting), (Life,), ['a cluster is created*'])
+        self.assertEqual({BehaviourOutcome.PASSED}, {one.outcome for one in results})
+        self.assertLess(sum(one.seconds for one in results), PROMPT_S)
+
     def test_a_template_that_is_read_too_late_is_found(self):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'late_v1')
         folder.mkdir()

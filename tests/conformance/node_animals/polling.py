@@ -6,6 +6,7 @@ import urllib.request
 
 from kiln.cluster_drivers.readiness import WhenHttp, WhenTcp
 from kiln.cluster_drivers.values import DRAINED, READY, Bootstrap, Drained, Readiness
+from kiln.clusters.exceptions import ClusterDriverError
 from kiln.testing.clusters.road.machines import Machine
 from tests.conformance.cluster_animals import Right
 
@@ -51,6 +52,19 @@ class ByConnection(Right):
     """Correct: its rule asks for no more than a connection."""
 
     ready = WhenTcp(PORT)
+
+
+class Greeting(Right):
+    """Correct: its hooks speak to machines, and have kiln repeat them until one answers."""
+
+    def post_create_cluster(self, context, cluster, operation):
+        for node in context.nodes:
+            try:
+                fetched(node, '/ready')
+            except OSError as exc:
+                raise ClusterDriverError(f'{node.name}: {exc}', retryable=True) from exc
+
+    post_update_cluster = post_create_cluster
 
 
 class Sleepy(Right):

@@ -13,7 +13,7 @@ from kiln.clock import SYSTEM_CLOCK
 from kiln.cluster_drivers.base import NodeClusterDriver
 from kiln.cluster_drivers.readiness import WhenActive
 from kiln.cluster_drivers.values import DRAINED, READY
-from kiln.clusters.exceptions import ClusterDriverUnusable
+from kiln.clusters.exceptions import ClusterDriverError, ClusterDriverUnusable
 from kiln.clusters.models import DriverPin
 from kiln.compute.facade import Compute
 from kiln.compute.stack import StackSettings
@@ -111,6 +111,12 @@ class Site:
             threads.close()
 
 
+#: What a driver does beside its polls, in which it can speak to machines.
+_HOOKS = tuple(
+    f'{when}_{what}_cluster' for when in ('pre', 'post') for what in ('create', 'update', 'delete')
+)
+
+
 class _One:
     """Driver registry with one cluster driver."""
 
@@ -121,12 +127,27 @@ class _One:
         return self._driver
 
 
+def _tried_once(hook: Callable[..., None]) -> Callable[..., None]:
+    """Return a hook that has succeeded once it was called, even if no machine answers it."""
+
+    @functools.wraps(hook)
+    def called(*given: Any, **named: Any) -> None:
+        try:
+            hook(*given, **named)
+        except ClusterDriverError as exc:
+            if not exc.retryable:
+                raise
+
+    return called
+
+
 @functools.cache
 def simulated(reference: str) -> type[NodeClusterDriver]:
     """Return a driver for a cloud whose machines run nothing.
 
     A driver that polls inside machines would wait forever, so its polls are replaced by
-    ones that report success. Everything else of the driver stays as it is.
+    ones that report success, and its hooks are not repeated for machines that do not answer.
+    Everything else of the driver stays as it is.
 
     :raises ClusterDriverUnusable: kiln's engine does not build its clusters.
     """
@@ -143,6 +164,10 @@ def simulated(reference: str) -> type[NodeClusterDriver]:
         changes['is_ready'] = lambda self, context, cluster, node: READY
     if driver_class.drain is not NodeClusterDriver.drain:
         changes['drain'] = lambda self, context, cluster, node: DRAINED
+    for name in _HOOKS:
+        hook = getattr(driver_class, name)
+        if hook is not getattr(NodeClusterDriver, name):
+            changes[name] = _tried_once(hook)
     # If nothing has to change, the driver itself is tested.
     if not changes:
         return driver_class
