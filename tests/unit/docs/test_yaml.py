@@ -2,6 +2,7 @@
 
 import pytest
 
+from kiln.cluster_drivers.heat.settings import settings_of
 from kiln.cluster_file.reading import read
 from kiln.clusters.exceptions import InvalidHooks
 from kiln.hooks.loading import load_hooks
@@ -54,6 +55,10 @@ def check_recipe(block, folder):
     assert Library().read(path).name == 'web-node'
 
 
+def check_credentials(block):
+    assert settings_of(block.text).auth_url
+
+
 @pytest.mark.parametrize('block', [one for one in YAML if not part_of(one)], ids=str)
 def test_an_example_is_read_without_a_mistake(block, tmp_path):
     opening = block.text.partition(':')[0]
@@ -61,6 +66,8 @@ def test_an_example_is_read_without_a_mistake(block, tmp_path):
         check_hooks(block, tmp_path)
     elif opening == 'image':
         check_recipe(block, tmp_path)
+    elif opening == 'auth_url':
+        check_credentials(block)
     else:
         check_cluster_file(block)
 
