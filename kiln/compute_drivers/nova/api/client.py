@@ -32,6 +32,7 @@ from kiln.exceptions import (
     UnsupportedOperation,
 )
 from kiln.foreign.exchange import exchange
+from kiln.foreign.http_adapter import MOST_BYTES
 from kiln.openstack.replies import SERVICES, Reply
 
 LOG = logging.getLogger(__name__)
@@ -186,7 +187,8 @@ class Services:
     def _endpoint(self, asked: Asked, service: str) -> str:
         """Return the URL of a service after getting a token; an error here means: not sent."""
         try:
-            with exchange(self._timeout_s):
+            # All that Keystone answers until there is a token.
+            with exchange(self._timeout_s, MOST_BYTES):
                 headers = self._session.get_auth_headers() or {}
             token = headers.get('X-Auth-Token') or headers.get('Authorization', '')
             known, urls = self._endpoints
