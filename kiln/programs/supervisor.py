@@ -32,6 +32,8 @@ _LEFT_S = 2.0
 _FREE = 10
 #: How often to look at a process that is just becoming another program, and the pause.
 _LOOKS, _LOOK_AGAIN_S = 1000, 0.002
+#: Looks in succession at which a process without variables has become no other program.
+_SURE = 3
 #: The flag of the threads of the kernel, PF_KTHREAD.
 _OF_KERNEL = 0x00200000
 
@@ -65,7 +67,7 @@ def members(folder: str, leader: Process | None) -> list[int]:
         if not name.isdigit() or (leader is not None and int(name) == leader.pid):
             continue
         fields = _fields(int(name))
-        if not fields or fields[0] in 'ZX':
+        if not fields or fields[0] in 'ZX' or int(fields[6]) & _OF_KERNEL:
             continue
         in_session = leader is not None and is_own and int(fields[3]) == leader.pid
         if in_session or mark in _variables(int(name)):
@@ -83,22 +85,26 @@ def _fields(pid: int) -> list[str]:
 
 
 def _variables(pid: int) -> list[bytes]:
-    content = b''
+    """Return the variables of a process, of which some have none.
+
+    One that is just becoming another program seems to have none, too.
+    """
+    content, sure = b'', 0
     with contextlib.suppress(OSError):
         for _ in range(_LOOKS):
             content = Path(f'/proc/{pid}/environ').read_bytes()
-            if content or not _is_becoming(pid):
+            # It can have become another program since the file was opened.
+            sure = 0 if _is_becoming(pid) else sure + 1
+            if content or sure == _SURE:
                 break
-            time.sleep(_LOOK_AGAIN_S)
+            time.sleep(0.0 if sure else _LOOK_AGAIN_S)
     return content.split(b'\0')
 
 
 def _is_becoming(pid: int) -> bool:
-    """Return True for a process that is just becoming another program: it has no variables yet."""
     fields = _fields(pid)
-    if not fields or fields[0] in 'ZX' or int(fields[6]) & _OF_KERNEL:
-        return False
-    return fields[48] == '0'  # where its variables end
+    # The last is where its variables end.
+    return bool(fields) and fields[0] not in 'ZX' and fields[48] == '0'
 
 
 def send(signal_: signal.Signals, pids: list[int]) -> None:
