@@ -49,7 +49,7 @@ class MissingDriver:
         self.addCleanup(later.set)
         lacking = self.conduct('lacking', parts, now)
         self.conduct('having', self.parts, later)
-        with self.assertLogs('kiln.engine', 'ERROR') as logs:
+        with self.assertLogs('kiln.engine', 'WARNING') as logs:
             cluster, operation = self.create(group(1), within_s=PATIENCE_S)
             lacking.offer(cluster.id)
             self.until(lambda: logs.output)
