@@ -33,29 +33,6 @@ def compose(
     """
     if not files and not keys:
         return user_data
-    parts = [_callers(user_data)] if user_data else []
-    parts.append(_ours(files, keys))
-    whole = _multipart(parts)
-    return whole if len(whole) <= MAX_BYTES else gzip.compress(whole, 9, mtime=0)
-
-
-def compose_text(user_data: bytes | None, files: Sequence[InjectedFile]) -> str | None:
-    """Return user data as text of any length, for a config drive whose parts are text.
-
-    :raises UnicodeDecodeError: the caller's own message of parts is not text.
-    """
-    if not files:
-        if user_data is None:
-            return None
-        try:
-            return user_data.decode()
-        except UnicodeDecodeError:
-            return _multipart([_callers(user_data)]).decode()
-    parts = [_callers(user_data)] if user_data else []
-    return _multipart([*parts, _ours(files, ())]).decode()
-
-
-def _ours(files: Sequence[InjectedFile], keys: Sequence[str]) -> bytes:
     config: dict[str, object] = {}
     if files:
         config['write_files'] = [_entry(file) for file in files]
@@ -64,7 +41,10 @@ def _ours(files: Sequence[InjectedFile], keys: Sequence[str]) -> bytes:
     # YAML and JSON escape characters beyond sixteen bits differently, so these
     # characters are not escaped.
     ours = '#cloud-config\n' + json.dumps(config, sort_keys=True, ensure_ascii=False)
-    return _part('cloud-config', ours.encode(), f'Merge-Type: {_MERGE}\n')
+    parts = [_callers(user_data)] if user_data else []
+    parts.append(_part('cloud-config', ours.encode(), f'Merge-Type: {_MERGE}\n'))
+    whole = _multipart(parts)
+    return whole if len(whole) <= MAX_BYTES else gzip.compress(whole, 9, mtime=0)
 
 
 def _multipart(parts: Sequence[bytes]) -> bytes:

@@ -1,8 +1,11 @@
 """Client of Heat: answers become values or errors, whatever answers."""
 
+import types
 import unittest
 
-from kiln.cluster_drivers.heat.client import HeatClient
+from keystoneauth1 import exceptions as ksa
+
+from kiln.cluster_drivers.heat.client import HeatClient, _unanswered
 from kiln.cluster_drivers.heat.errors import (
     HeatRefused,
     HeatUnavailable,
@@ -33,6 +36,33 @@ class ClientCase(unittest.TestCase):
         client = HeatClient(client_settings(self.heat.url, **settings))
         self.addCleanup(client.close)
         return client
+
+
+class Unanswered(unittest.TestCase):
+    """What keystoneauth raises instead of an answer."""
+
+    def test_a_refusal_of_keystone_has_its_words(self):
+        response = types.SimpleNamespace(
+            json=lambda: {'error': {'message': 'The token is too old.', 'code': 401}},
+            headers={'Content-Type': 'application/json'}, content=b'{}', text='{}',
+        )  # fmt: skip
+        for given in (response, None):
+            error = _unanswered('list stacks', ksa.Unauthorized(response=given, http_status=401))
+            self.assertIsInstance(error, ClusterDriverError)
+            self.assertIn('list stacks', str(error))
+
+    def test_a_catalogue_without_heat_is_told(self):
+        error = _unanswered('list stacks', ksa.EndpointNotFound())
+        self.assertEqual('Cannot list stacks: the catalogue has no Heat.', error.reason)
+        self.assertFalse(error.retryable)
+
+    def test_a_token_that_cannot_be_had_is_told(self):
+        error = _unanswered('list stacks', ksa.MissingAuthPlugin())
+        self.assertIn('Keystone gave no token', str(error))
+
+    def test_a_connection_that_fails_has_its_reason(self):
+        for error in (ksa.ConnectFailure('gone'), ksa.DiscoveryFailure('gone')):
+            self.assertIn('gone', str(_unanswered('list stacks', error)))
 
 
 class Requests(ClientCase):
