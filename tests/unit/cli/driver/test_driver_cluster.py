@@ -9,6 +9,7 @@ import kiln
 from kiln.clusters.spec import ClusterTemplate
 from kiln.db.store import open_store
 from tests.unit.cli.shell import CONFIG, Shell
+from tests.unit.cluster_drivers.command.folders import DRIVER, write_driver
 from tests.unit.cluster_drivers.installed import Installed
 from tests.unit.db.samples import cluster, operation
 
@@ -85,6 +86,16 @@ class Lists(ClusterShell):
         self.assertIn('reboot', shown['can'])
         self.assertEqual((['pages'], ['pages']), (shown['verbs'], shown['outputs']))
         self.assertEqual(16, len(shown['digest']))
+
+    def test_a_driver_that_is_a_program_shows_what_it_takes(self):
+        yaml = DRIVER + 'parameters:\n  size: {type: integer, default: 3}\n'
+        write_driver(self.drivers, yaml=yaml)
+        shown = self.json('driver', 'show', 'acme_v1')
+        self.assertEqual(({'size': 'integer'}, True), (shown['parameters'], shown['runs_code']))
+
+    def test_a_driver_with_an_engine_in_code_shows_what_it_can_do(self):
+        shown = self.json('driver', 'show', 'heat_group_v1')
+        self.assertIn('resize', shown['can'])
 
     def test_a_version_is_chosen_by_its_number(self):
         shown = self.json('driver', 'show', 'nodes_v1==1.0.0')
