@@ -25,9 +25,10 @@ class KnownSecrets:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._noted: dict[str, None] = {}
-        #: The longest first: one can be a part of another.
-        self._forms: tuple[str, ...] = ()
+        #: The encodings of each secret.
+        self._noted: dict[str, frozenset[str]] = {}
+        #: The encodings by their beginning, so that a text is searched once for all of them.
+        self._beginning: dict[str, tuple[str, ...]] = {}
 
     def note(self, value: str) -> None:
         """Remember a secret."""
@@ -35,11 +36,18 @@ class KnownSecrets:
         if len(value) < SHORTEST or value in self._noted:
             return
         with self._lock:
-            self._noted[value] = None
+            self._noted[value] = forms = frozenset(_forms(value))
+            for form in forms:
+                key = form[:SHORTEST]
+                self._beginning[key] = (*self._beginning.get(key, ()), form)
             while len(self._noted) > MOST:
-                del self._noted[next(iter(self._noted))]
-            forms = {form for one in self._noted for form in _forms(one)}
-            self._forms = tuple(sorted(forms, key=len, reverse=True))
+                for form in self._noted.pop(next(iter(self._noted))):
+                    key = form[:SHORTEST]
+                    left = list(self._beginning[key])
+                    left.remove(form)
+                    self._beginning[key] = tuple(left)
+                    if not left:
+                        del self._beginning[key]
 
     def note_url(self, url: str) -> None:
         """Remember the password in a URL, if there is one."""
@@ -51,9 +59,18 @@ class KnownSecrets:
 
     def masked(self, text: str) -> str:
         """Return a text without the secrets."""
-        for form in self._forms:
-            if form in text:
-                text = text.replace(form, MASK)
+        beginning = self._beginning
+        if not beginning:
+            return text
+        found = {
+            form
+            for at in range(len(text) - SHORTEST + 1)
+            for form in beginning.get(text[at : at + SHORTEST], ())
+            if text.startswith(form, at)
+        }
+        # The longest first: one can be a part of another.
+        for form in sorted(found, key=len, reverse=True):
+            text = text.replace(form, MASK)
         return text
 
 
