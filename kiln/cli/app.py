@@ -21,6 +21,7 @@ from kiln.clusters.exceptions import WithProblems
 from kiln.exceptions import redact_all
 
 if TYPE_CHECKING:
+    from kiln.cli.output.delays import Delays
     from kiln.cluster_service.site import Site
     from kiln.compute.backends import DriverManager
     from kiln.compute.facade import Compute
@@ -114,6 +115,13 @@ class KilnApp(App):
 
         return DriverManager(self.settings)
 
+    @functools.cached_property
+    def delays(self) -> Delays:
+        """Listener that prints on stderr why a backend keeps the command waiting."""
+        from kiln.cli.output.delays import Delays
+
+        return Delays(self.say, self.clock)
+
     @property
     def backend_name(self) -> str:
         """The name of the backend that the command uses."""
@@ -126,7 +134,7 @@ class KilnApp(App):
 
         On exit, running operations have ``wait_s`` seconds to end.
         """
-        compute = self.backends.open(self.backend_name, clock=self.clock)
+        compute = self.backends.open(self.backend_name, clock=self.clock, listeners=(self.delays,))
         try:
             yield compute
         finally:
@@ -144,7 +152,16 @@ class KilnApp(App):
                 f'The clusters are in the default store, {default_url()}, which every '
                 f'configuration without [db] url shares.'
             )
-        return configured_site(settings, self.clock)
+        return configured_site(settings, self.clock, listeners=(self.delays,))
+
+    def say_what_ends(self) -> None:
+        """Warn where machines are built that nobody configured a backend for."""
+        name = self.options.backend or self.backends.default_backend
+        if name == 'noop' and name not in self.backends.backends():
+            self.say(
+                'No configuration names a backend. This one is simulated, and its machines end '
+                'with this command; --config-file takes the file of another one.'
+            )
 
     def complain(self, error: BaseException) -> None:
         """Print the explanation of an error on stderr."""
@@ -251,6 +268,8 @@ class KilnApp(App):
             result = code_of(exc)
         finally:
             logging.getLogger().removeHandler(self._complaints)
+            if 'delays' in vars(self):
+                self.delays.close()
         if result == ExitCode.INTERRUPTED and self.terminated:
             result = ExitCode.TERMINATED
         # Otherwise an operation was cancelled, which has been reported.

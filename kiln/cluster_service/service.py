@@ -15,6 +15,8 @@ from kiln.cluster_service.requests import Request
 from kiln.cluster_service.views import Attention, ClusterView
 from kiln.clusters.limits import DEFAULT_LIMITS, NodeLimits
 from kiln.clusters.models import (
+    MACHINES_SEEN,
+    MACHINES_UNSEEN,
     Cause,
     Cluster,
     Condition,
@@ -278,20 +280,36 @@ class Clusters:
         """
         now = self._clock.time()
         watch = self._lease(WATCH)
-        watched = watch is not None and bool(watch.owner) and watch.expires_at > now
-        lease = self._store.leases.get(self._store.clusters.get(cluster).id)
+        cluster_id = self._store.clusters.get(cluster).id
+        nobody = Attention(
+            watched=watch is not None and bool(watch.owner) and watch.expires_at > now,
+            unseen=self._unseen(cluster_id),
+        )
+        lease = self._store.leases.get(cluster_id)
         if lease is None or not lease.owner:
-            return Attention(watched=watched)
+            return nobody
         died = has_died(lease.owner)
         if lease.expires_at <= now and not died:
-            return Attention(watched=watched)
-        return Attention(
+            return nobody
+        return dataclasses.replace(
+            nobody,
             worker=lease.owner,
             died=died,
             # A lease that was ended before its time has no time of its renewal.
             heard_at=max(0.0, lease.expires_at - self._lease_s),
             expires_at=lease.expires_at,
-            watched=watched,
+        )
+
+    def _unseen(self, cluster_id: str) -> tuple[Cause, ...]:
+        """Return why machines of a settled cluster cannot be polled, a cause for each backend."""
+        kinds = (MACHINES_UNSEEN, MACHINES_SEEN)
+        last: dict[object, Event] = {}
+        for event in self._store.events.newest(kinds, cluster_id=cluster_id, limit=100):
+            last.setdefault(event.facts.get('backend'), event)
+        return tuple(
+            Cause(code='not_seen', message=event.message)
+            for event in last.values()
+            if event.kind == MACHINES_UNSEEN
         )
 
     def _lease(self, cluster_id: str) -> Lease | None:

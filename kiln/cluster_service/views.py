@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kiln.clusters.models import Cluster, Node, NodeState, Operation, OperationState
+from kiln.clusters.models import Cause, Cluster, Node, NodeState, Operation, OperationState
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,6 +21,8 @@ class Attention:
     #: When the worker renewed its lease last, and when another one can take over.
     heard_at: float = 0.0
     expires_at: float = 0.0
+    #: Why machines of the cluster cannot be polled at present.
+    unseen: tuple[Cause, ...] = ()
     #: True if a conductor polls the settled clusters of the site.
     watched: bool = False
 

@@ -79,6 +79,8 @@ def why(
             next='changes nothing of it, except that it can be deleted', do=_do(driver_trouble),
         )  # fmt: skip
     settled = view.operation is None or view.operation.state.ended
+    if attention is not None and settled:
+        yield from _of_machines(view, attention)
     if view.cluster.trouble is not None and settled:
         yield _of_driver(view, view.cluster.trouble)
     alike: dict[object, list[Node]] = collections.defaultdict(list)
@@ -105,6 +107,15 @@ def _of_cluster(view: ClusterView, now: float, attention: Attention | None) -> R
         cause = operation.cause or _blocked(view, now)
     next_, do = _cluster_next(view, now, attention)
     return Reason(about=view.cluster.name, said=said, cause=cause, next=next_, do=_do(cause, *do))
+
+
+def _of_machines(view: ClusterView, attention: Attention) -> Iterator[Reason]:
+    for cause in attention.unseen:
+        yield Reason(
+            about=f'{view.cluster.name}, its machines', said='cannot be polled', cause=cause,
+            next='leaves the states of the nodes as they are, and polls again',
+            do=("check the backend: 'kiln compute check'",),
+        )  # fmt: skip
 
 
 def _of_driver(view: ClusterView, trouble: Cause) -> Reason:

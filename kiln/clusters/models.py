@@ -265,6 +265,9 @@ class Step:
 
 #: What an engine of a driver's own made, as a whole: under its handle, or without one.
 ENGINE_KINDS = ('handle', 'cluster')
+#: The kinds of events of a settled cluster whose machines cannot be polled, or can be again.
+MACHINES_UNSEEN = 'machines-unseen'
+MACHINES_SEEN = 'machines-seen'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

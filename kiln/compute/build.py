@@ -190,6 +190,7 @@ class BuildFlow:
             _ACTIVE,
             deadline=self._deadline,
             on_status=self._status,
+            on_outage=self._operation.hinder,
             soonest_s=self._stack.driver.soonest_build_s,
             since=None if self._since is None else self._since.sent(operation.began_at),
             # Only a caller that passed on_status needs each step.

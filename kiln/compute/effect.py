@@ -52,11 +52,15 @@ class EffectFlow:
         operation.note('accepted')
         watcher, subject, deadline = self._stack.watcher, operation.subject, operation.deadline
         if State.DELETED in self._goal:
-            self._leaving = watcher.watch_gone(subject, deadline=deadline, was_well=self._was_well)
+            self._leaving = watcher.watch_gone(
+                subject, deadline=deadline, on_outage=operation.hinder, was_well=self._was_well
+            )
             self._waiting = self._leaving
             self._repeat_later(self._stack.settings.delete_again_s)
         else:
-            self._waiting = watcher.watch(subject, self._goal, deadline=deadline)
+            self._waiting = watcher.watch(
+                subject, self._goal, deadline=deadline, on_outage=operation.hinder
+            )
         self._waiting.then(self._seen)
         operation.then(self._stop)
 
@@ -130,6 +134,7 @@ def watched(
         goal,
         deadline=operation.deadline,
         on_status=on_status and functools.partial(operation.call_out, on_status),
+        on_outage=operation.hinder,
     )
     operation.enter(OperationState.WAITING)
 

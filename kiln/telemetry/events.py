@@ -52,6 +52,9 @@ class Listener:
     def ticked(self, backend: str, watched: int, lag_s: float) -> None:
         """Receive the number of watched instances and the delay of a poll."""
 
+    def delayed(self, backend: str, error: BaseException) -> None:
+        """Receive why calls take longer: an error before a repeat, or a silent backend."""
+
 
 class Listeners(Listener):
     """Several listeners as one; a failing listener affects neither others nor the caller."""
@@ -92,6 +95,9 @@ class Listeners(Listener):
 
     def ticked(self, backend: str, watched: int, lag_s: float) -> None:
         self._tell('ticked', backend, watched, lag_s)
+
+    def delayed(self, backend: str, error: BaseException) -> None:
+        self._tell('delayed', backend, error)
 
 
 def guarded(listener: Listener | None) -> Listener | None:

@@ -94,8 +94,10 @@ class Working(KilnCommand):
         entered = [one for one in entered if not one.cluster.paused]
         if not entered:
             return []
+        self.app.say_what_ends()
         try:
             with (
+                self.app.delays.muted(),
                 site.conducting() as conductor,
                 screen(self.app.stdout, silent=silent) as shown,
             ):

@@ -104,6 +104,7 @@ class Build(KilnLister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         wanted = _names_and_keys(parsed_args)
         goal = _goal(parsed_args)
+        self.app.say_what_ends()
         with (
             self.app.open_backend(wait_s=_CLEANUP_S) as compute,
             tally(self.app, len(wanted), parsed_args.formatter) as progress,

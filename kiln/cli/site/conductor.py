@@ -35,7 +35,7 @@ class Conductor(KilnCommand):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        with self.app.open_site() as site:
+        with self.app.delays.muted(), self.app.open_site() as site:
             # Fails at once where the store cannot be read.
             site.store.operations.runnable(limit=1)
             options = self.app.settings.clusters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kiln.db.database import Database
     from kiln.db.store import Store
     from kiln.hooks.registry import Hooks
+    from kiln.telemetry.events import Listener
 
 
 def configured_store(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Store:
@@ -87,8 +88,12 @@ def clusters_extra() -> contextlib.AbstractContextManager[None]:
     return importing('Cannot keep clusters', ConfigurationError)
 
 
-def configured_site(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Site:
+def configured_site(
+    conf: Any, clock: Clock = SYSTEM_CLOCK, *, listeners: Iterable[Listener] = ()
+) -> Site:
     """Open the site: its store, and on demand its cluster drivers and backends.
+
+    ``listeners`` receive the events of the backends.
 
     The caller closes it. Raises the errors of ``configured_store``.
     """
@@ -106,7 +111,7 @@ def configured_site(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Site:
             store,
             conf.clusters,
             name=conf.compute.owner,
-            open_backend=functools.partial(manager.open, clock=clock),
+            open_backend=functools.partial(manager.open, clock=clock, listeners=tuple(listeners)),
             default_backend=manager.default_backend,
             open_hooks=functools.partial(configured_hooks, conf, clock),
             clock=clock,

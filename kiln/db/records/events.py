@@ -63,6 +63,15 @@ class Events(Records):
             question = question.where(event.c.kind == kind)
         return self._read(EVENT.value, question)
 
+    def newest(
+        self, kinds: Sequence[str], *, cluster_id: str | None = None, limit: int = 10_000
+    ) -> tuple[Event, ...]:
+        """Return the events of some kinds, newest first, optionally of one cluster."""
+        question = sa.select(event).where(event.c.kind.in_(kinds))
+        if cluster_id is not None:
+            question = question.where(event.c.cluster_id == cluster_id)
+        return self._read(EVENT.value, question.order_by(event.c.seq.desc()).limit(limit))
+
     def last_seq(self) -> int:
         """Return the number of the newest event, or 0 before the first event."""
         with self._database.reading() as connection:

@@ -22,6 +22,8 @@ class Check(NodeOperation):
         done = self._machines.polls > self._polls
         if not done and not self._machines.busy:
             self._machines.poll()
+        if not done:
+            self._tx.wait_for(self._machines.cause)
         return done
 
     def next_action(self, member: Member) -> ActionKind:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Mapping
 
 from kiln.clusters.models import Cause
 from kiln.engine.health.machine_state import MachinePoller, PollResult, apply, watched
 from kiln.engine.nodes.cluster_state import ClusterState
 from kiln.engine.plan.lifecycle import cause_of
+
+LOG = logging.getLogger(__name__)
 
 
 class MachineCheck:
@@ -40,8 +43,19 @@ class MachineCheck:
     def poll(self) -> None:
         """Start a poll after the commit."""
         self.busy = True
-        poll = functools.partial(self._poller.poll, self._state.nodes.nodes())
+        poll = functools.partial(self._poller.poll, self._state.nodes.nodes(), self._report)
         self._state.tx.launches.append(functools.partial(self._state.call, poll, self._take))
+
+    def _report(self, backend: str, cause: Cause | None) -> None:
+        """Log why a backend does not answer, and have the operation under way show it."""
+        if cause is not None:
+            LOG.warning('Backend %s does not answer the poll of the machines: %s', backend,
+                        cause.message)  # fmt: skip
+            self._state.call_soon(functools.partial(self._delay, backend, cause))
+
+    def _delay(self, backend: str, cause: Cause) -> None:
+        if self.busy:
+            self._silent = {**self._silent, backend: cause}
 
     def _take(self, found: PollResult | None, error: BaseException | None) -> None:
         self.busy, self.polls = False, self.polls + 1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
+import functools
+import queue
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from kiln.clusters.models import Cause, Node, NodeState
 from kiln.compute.facade import Compute
@@ -17,8 +19,6 @@ from kiln.engine.plan.lifecycle import cause_of
 from kiln.engine.plan.names import machine_id
 from kiln.exceptions import InstanceNotFoundError, KilnError
 from kiln.models import ComputeStatus, State
-
-LOG = logging.getLogger(__name__)
 
 #: The states of nodes whose machines are polled.
 WATCHED = frozenset({NodeState.READY, NodeState.UNHEALTHY, NodeState.UNKNOWN})
@@ -88,43 +88,91 @@ def apply(tx: Transaction, table: NodeTable, polled: Mapping[str, PolledState]) 
             tx.event('node-recovered', f'{node.name} works again', node)
 
 
+#: Receives why a backend does not answer, or None once it has answered.
+OnAnswer = Callable[[str, Cause | None], object]
+
+
+def _ignore(backend: str, cause: Cause | None) -> None:
+    """Drop the report; the result of the poll has it as well."""
+
+
 class MachinePoller:
     """Polls machines; each poll is one bulk call per backend, and blocks."""
 
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
 
-    def poll(self, nodes: Iterable[Node]) -> PollResult:
+    def poll(self, nodes: Iterable[Node], on_answer: OnAnswer = _ignore) -> PollResult:
         """Return what is new about nodes; nodes of uncertain state are left out.
 
         A machine counts as absent only if its backend reports that for its id: a list can
         lack the machines of a cell that is down. A backend that does not answer makes no
-        node unhealthy.
+        node unhealthy. ``on_answer`` is called for each backend, on this thread: at once if
+        it is silent, and when its poll has ended.
         """
         by_backend: dict[str, list[Node]] = defaultdict(list)
         for node in watched(nodes):
             by_backend[node.backend].append(node)
         polled: dict[str, PolledState] = {}
         silent: dict[str, Cause] = {}
-        calls = []
-        for name, theirs in sorted(by_backend.items()):
-            try:
-                compute = self._backends.get(name)
-                calls.append((name, theirs, compute, compute.statuses(map(machine_id, theirs))))
-            except KilnError as exc:
-                silent[name] = cause_of(exc)
+        reports: _Reports = queue.SimpleQueue()
         # All backends are called before the first one is waited for.
-        for name, theirs, compute, bulk in calls:
-            try:
-                lacking = list(_compared(theirs, bulk.result(), polled))
-            except KilnError as exc:
-                silent[name] = cause_of(exc)
-                continue
-            if cause := _prove(compute, lacking[:POLLED_BY_ID], polled):
-                silent[name] = cause
-        for name, cause in silent.items():
-            LOG.info('Backend %s did not report the state of all nodes: %s', name, cause.message)
+        polls = [self._begin(name, theirs, reports) for name, theirs in sorted(by_backend.items())]
+        waiting = {one.backend for one in polls}
+        while waiting:
+            one, delay = reports.get()
+            if delay is not None and one.bulk is not None and not one.bulk.done():
+                on_answer(one.backend, cause_of(delay))
+            elif delay is None and one.backend in waiting:
+                waiting.discard(one.backend)
+                if cause := one.finish(polled):
+                    silent[one.backend] = cause
+                on_answer(one.backend, cause)
         return PollResult(polled=polled, silent=silent)
+
+    def _begin(self, name: str, nodes: list[Node], reports: _Reports) -> _BackendPoll:
+        """Call a backend; whatever comes of it is put into the queue of reports."""
+        try:
+            compute = self._backends.get(name)
+            bulk: Any = compute.statuses(map(machine_id, nodes))
+        except KilnError as exc:
+            refused = _BackendPoll(name, nodes, error=exc)
+            reports.put((refused, None))
+            return refused
+        one = _BackendPoll(name, nodes, compute=compute, bulk=bulk)
+        bulk.on_hindrance(functools.partial(_delayed, reports, one))
+        bulk.add_done_callback(lambda done: reports.put((one, None)))
+        return one
+
+
+def _delayed(reports: _Reports, one: _BackendPoll, error: BaseException | None) -> None:
+    if error is not None:
+        reports.put((one, error))
+
+
+@dataclasses.dataclass(slots=True)
+class _BackendPoll:
+    """The poll of one backend: a bulk call, or the error that prevented it."""
+
+    backend: str
+    nodes: list[Node]
+    compute: Compute | None = None
+    bulk: Any = None
+    error: KilnError | None = None
+
+    def finish(self, polled: dict[str, PolledState]) -> Cause | None:
+        """Record what is new once the call has ended; return why something is missing."""
+        try:
+            if self.error is not None or self.compute is None:
+                raise self.error or AssertionError
+            lacking = list(_compared(self.nodes, self.bulk.result(), polled))
+        except KilnError as exc:
+            return cause_of(exc)
+        return _prove(self.compute, lacking[:POLLED_BY_ID], polled)
+
+
+#: Polls with what delays them; None once they have ended.
+_Reports = queue.SimpleQueue[tuple[_BackendPoll, BaseException | None]]
 
 
 def _compared(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import threading
 import uuid
@@ -24,6 +25,7 @@ from kiln.engine.context import Parts
 from kiln.engine.failures import Failures
 from kiln.engine.health.driver_upkeep import DriverUpkeep, borrowed
 from kiln.engine.health.machine_state import MachinePoller, PolledState, apply
+from kiln.engine.health.silence import SilentBackends
 from kiln.engine.nodes.node_table import NodeTable
 from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.plan.changes import going
@@ -61,6 +63,7 @@ class StandingCheck:
         self._owner = f'{owner}.watch'
         self._offer = offer
         self._poller = MachinePoller(parts.backends)
+        self._silence = SilentBackends(parts.store.events, parts.clock)
         self._tending = DriverUpkeep(parts, self._owner)
         self._settled: dict[str, _Settled] = {}
         self._lease: Lease | None = None
@@ -98,7 +101,9 @@ class StandingCheck:
             return
         self._refresh()
         nodes = [node for one in self._settled.values() for node in one.nodes]
-        polled = self._poller.poll(nodes).polled
+        clusters = {cluster_id: one.nodes for cluster_id, one in self._settled.items()}
+        report = functools.partial(self._silence.report, clusters)
+        polled = self._poller.poll(nodes, report).polled
         for cluster_id, one in list(self._settled.items()):
             seen = {node.id: polled[node.id] for node in one.nodes if node.id in polled}
             if seen:
@@ -137,6 +142,8 @@ class StandingCheck:
             self._lease = leases.claim(SCOPE, self._owner, term_s)
             # Another conductor can have changed what is remembered here.
             self._settled.clear()
+            if self._lease is not None:
+                self._silence.load()
         return self._lease is not None
 
     def _refresh(self) -> None:

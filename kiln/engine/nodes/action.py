@@ -58,9 +58,7 @@ class NodeAction(abc.ABC):
         if member is None:
             return
         self._nodes.ended(member)
-        if member.hindered:
-            member.hindered = False
-            self._nodes.change(member, cause=None)
+        self._unhinder(member)
         if error is None:
             member.tries, member.not_before = 0, 0.0
             self.result(member, value)
@@ -93,21 +91,37 @@ class NodeAction(abc.ABC):
             self._report_error(node, exc)
             return
         if operation is not None:
-            operation.on_hindrance(functools.partial(self._report_hindrance, node))
+            self._report_delays(node, operation)
             self._state.when_done(operation, functools.partial(self.take, node.id))
 
-    def _report_hindrance(self, node: Node, error: BaseException) -> None:
-        self._state.call_soon(functools.partial(self._hinder, node.id, error))
+    def _report_delays(self, node: Node, operation: Any) -> None:
+        """Write whatever delays an operation of a backend, while it is under way."""
 
-    def _hinder(self, node_id: str, error: BaseException) -> None:
+        def delayed(error: BaseException | None) -> None:
+            self._state.call_soon(functools.partial(self._hinder, node.id, error))
+
+        operation.on_hindrance(delayed)
+
+    def _hinder(self, node_id: str, error: BaseException | None) -> None:
         """Write why the action under way takes longer, so that people see it at once."""
-        member, cause = self._nodes.get(node_id), lifecycle.hindrance_of(error)
-        if member is None or not member.busy or member.node.cause == cause:
+        member = self._nodes.get(node_id)
+        if member is None or not member.busy:
+            return
+        if error is None:
+            self._unhinder(member)
+            return
+        cause = lifecycle.hindrance_of(error)
+        if member.node.cause == cause:
             return
         if not member.hindered:
             LOG.warning('Node %s: the %s waits: %s', member.node.name, self.kind.value, error)
         member.hindered = True
         self._nodes.change(member, cause=cause)
+
+    def _unhinder(self, member: Member) -> None:
+        if member.hindered:
+            member.hindered = False
+            self._nodes.change(member, cause=None)
 
     # ---- for start ---------------------------------------------------------------
 

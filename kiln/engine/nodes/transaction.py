@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import uuid
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -29,6 +30,13 @@ from kiln.db.store import Store
 from kiln.engine.plan.lifecycle import ActionKind
 from kiln.engine.plan.names import build_key
 
+LOG = logging.getLogger(__name__)
+
+#: The kinds of events that a log needs: something is not as it should be. The failed actions of
+#: nodes, which end in ``-failed``, are too.
+_WARNED = frozenset(
+    {'abandoned', 'cluster-trouble', 'drain-given-up', 'node-unhealthy', 'outputs-unknown'}
+)
 #: The kind of the step that records a rollback.
 ROLLBACK = 'rollback'
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -242,8 +250,14 @@ class Transaction:
                 batch.give_back_room(self.cluster.generation, room)
             if self.removed:
                 batch.bury(forced=self._forced)
+        self._log_trouble()
         self.load(self.cluster, self.operation)
         return refused
+
+    def _log_trouble(self) -> None:
+        for event in self._events:
+            if event.kind in _WARNED or event.kind.endswith('-failed'):
+                LOG.warning('Cluster %s: %s', self.cluster.name, event.message)
 
     def _might_keep_more(self) -> bool:
         """Return True if there might be more nodes than are desired or known."""

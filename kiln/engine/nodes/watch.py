@@ -28,12 +28,15 @@ class Watch(NodeAction):
                 # This is a thread of the backend's, which serves all clusters.
                 with on_behalf_of(node.cluster_id):
                     machine = self._compute(node).get_amphora(amphora_id=machine_id(node))
+                self._report_delays(node, machine)
                 self._state.when_done(machine, functools.partial(self.take, node.id))
             # Whatever fails, the round must receive a result, so that it stops waiting.
             except Exception as exc:
                 self._report_error(node, exc)
 
-        self._compute(node).watch(machine_id(node)).add_done_callback(active)
+        watch = self._compute(node).watch(machine_id(node))
+        self._report_delays(node, watch)
+        watch.add_done_callback(active)
 
     def result(self, member: Member, value: Amphora) -> None:
         self._nodes.change(member, state=NodeState.JOINING, address=value.address, cause=None)

@@ -215,7 +215,7 @@ def cause_of(error: BaseException) -> Cause:
 
 
 def hindrance_of(error: BaseException) -> Cause:
-    """Return an error after which a call is repeated, without the node that it is about.
+    """Return what delays a call, without the node that the call is about.
 
     So nodes with the same hindrance have the same cause, and are shown together.
     """

@@ -38,7 +38,7 @@ from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.executor.workers import Accepted, Task, Workers
 from kiln.wrappers.operations.build_key import BuildKey
 from kiln.wrappers.operations.caller_threads import CallerThreads
-from kiln.wrappers.operations.errand import Errand
+from kiln.wrappers.operations.errand import SILENT_S, Errand, no_answer_so_far
 from kiln.wrappers.operations.operation import OperationState, Priority
 from kiln.wrappers.operations.scheduler import Scheduler
 
@@ -317,6 +317,7 @@ class ExecutorDriver(DriverWrapper):
                 return
             task.in_flight = True
             task.place = None
+        silence = self._scheduler.call_later(SILENT_S, functools.partial(self._delayed, plan))
         try:
             step = plan.answered(task.send(self.inner))
         except KilnError as exc:
@@ -324,6 +325,7 @@ class ExecutorDriver(DriverWrapper):
         # A defective driver can raise anything, SystemExit too.
         except BaseException as exc:
             step = plan.failed(plan.unexpected(exc))
+        silence.cancel()
         with self._lock:
             task.in_flight = False
             ended = task.ended
@@ -337,6 +339,7 @@ class ExecutorDriver(DriverWrapper):
         operation = task.operation
         match step:
             case Done(value):
+                operation.hinder(None)
                 if task.accepted is None:
                     operation.resolve(value)
                 # If it was cancelled meanwhile, what it made is being removed.
@@ -357,8 +360,16 @@ class ExecutorDriver(DriverWrapper):
             after = f' after: {why}' if why else ''
             task.operation.note('waits', f'{pause_s:.2f} s{after}')
         if why and (error := task.plan.last_error) is not None:
-            task.operation.hinder(error)
+            self._delayed(task.plan, error)
         self._workers.submit(task, pause_s)
+
+    def _delayed(self, plan: CallPlan, error: BaseException | None = None) -> None:
+        """Report an error before a repeat; without one, that the backend is silent."""
+        if error is None:
+            error = no_answer_so_far(self.name, plan.about)
+        plan.operation.hinder(error)
+        if self._listener is not None:
+            self._listener.delayed(self.name, error)
 
     # ---- the end of a task ----------------------------------------------------------
 

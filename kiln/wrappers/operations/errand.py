@@ -14,8 +14,24 @@ from kiln.wrappers.operations.operation import Operation, OperationState, Priori
 
 T = TypeVar('T')
 
+#: Seconds without an answer after which a caller is told that the backend is silent.
+SILENT_S = 4.0
 #: Maximum number of events; more are cut in the middle of the retries, not at the end.
 MAX_EVENTS = 50
+
+
+class NoAnswerSoFar(AmphoraComputeError):
+    """The backend has not answered a call that is under way; reported, never raised."""
+
+    code = 'no_answer_so_far'
+    remedy = 'kiln waits for the answer until the time limit of the call.'
+
+
+def no_answer_so_far(backend: str, about: str) -> NoAnswerSoFar:
+    """Return the report of a call without an answer; ``about`` begins the sentence."""
+    return NoAnswerSoFar(
+        f'{about}: {backend!r} has not answered for {SILENT_S:.0f} s.', backend=backend
+    )
 
 
 class _CallersFace(type):
@@ -70,12 +86,21 @@ class Errand(Operation[T], metaclass=_CallersFace):
         if isinstance(call, Errand):
             call.on_hindrance(self.hinder)
 
-    def on_hindrance(self, function: Callable[[BaseException], object]) -> None:
-        """Call a quick function of kiln's own with each error after which a call is repeated."""
-        self._hindrance = function
+    def on_hindrance(self, function: Callable[[BaseException | None], object]) -> None:
+        """Call a quick function of kiln's own with whatever delays the operation.
 
-    def hinder(self, error: BaseException) -> None:
-        """Report an error after which a call is repeated; it is not the outcome."""
+        That is an error after which a call is repeated, or the report of a silent backend;
+        None once the delay is over.
+        """
+        self._hindrance = function
+        if self._hindered_by is not None and not self.done():
+            function(self._hindered_by)
+
+    def hinder(self, error: BaseException | None) -> None:
+        """Report what delays the operation, and is not its outcome; None once that is over."""
+        if error is None and self._hindered_by is None:
+            return
+        self._hindered_by = error
         if self._hindrance is not None and not self.done():
             self._hindrance(error)
 

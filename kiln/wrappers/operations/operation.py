@@ -77,9 +77,9 @@ class Operation(Promise[T]):
     # The public names here are for callers: methods for kiln's own code are public only on
     # Errand. The internal state is here too, because both are one object.
     __slots__ = (
-        '_began_at', '_call', '_callers', '_clock', '_events', '_hindrance', '_id', '_key',
-        '_line', 'amphora_id', 'arguments', 'backend', 'deadline', 'goal', 'kind', 'priority',
-        'state', 'subject',
+        '_began_at', '_call', '_callers', '_clock', '_events', '_hindered_by', '_hindrance', '_id',
+        '_key', '_line', 'amphora_id', 'arguments', 'backend', 'deadline', 'goal', 'kind',
+        'priority', 'state', 'subject',
     )  # fmt: skip
 
     def __init__(
@@ -118,8 +118,9 @@ class Operation(Promise[T]):
         self._call: Operation[Any] | None = None
         self._id: str | None = None
         self._events: list[tuple[float, str, str]] | None = None
-        # A function of kiln's own, called with each error after which a call is repeated.
-        self._hindrance: Callable[[BaseException], object] | None = None
+        # A function of kiln's own, called with whatever delays it, and the present delay.
+        self._hindrance: Callable[[BaseException | None], object] | None = None
+        self._hindered_by: BaseException | None = None
 
     def __repr__(self) -> str:
         return f'<Operation {self.kind} {self.subject} {self.state.value}>'

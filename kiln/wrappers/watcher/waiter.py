@@ -28,6 +28,8 @@ from kiln.wrappers.watcher.cursors import BuildCursor
 LOG = logging.getLogger(__name__)
 
 OnStatus = Callable[[ComputeStatus], None]
+#: Called with why the backend cannot be polled; with None once it can be again.
+OnOutage = Callable[[BaseException | None], object]
 T = TypeVar('T')
 
 #: A build does not reach these states, and only a request ends them.
@@ -55,6 +57,8 @@ class Waiter(Promise[T], abc.ABC):
     appointment: Appointment | None = None
     #: Called with each status.
     on_status: OnStatus | None = None
+    #: Called with each outage of the backend and its end; must be quick.
+    on_outage: OnOutage | None = None
     #: The cursor from before the amphora was built, if that is known.
     since: BuildCursor | None = None
     #: True if it only waits until its amphora has been built.

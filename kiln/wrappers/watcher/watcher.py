@@ -18,11 +18,12 @@ from kiln.exceptions import (
 )
 from kiln.models import ComputeStatus, State
 from kiln.telemetry.events import Listener, Listeners
+from kiln.wrappers.operations.errand import SILENT_S, no_answer_so_far
 from kiln.wrappers.operations.scheduler import Scheduler
 from kiln.wrappers.watcher.cursors import BuildCursor
 from kiln.wrappers.watcher.interval import PollInterval, WatcherSettings
 from kiln.wrappers.watcher.poll import Poll
-from kiln.wrappers.watcher.waiter import GoneWaiter, OnStatus, StateWaiter, Waiter
+from kiln.wrappers.watcher.waiter import GoneWaiter, OnOutage, OnStatus, StateWaiter, Waiter
 from kiln.wrappers.watcher.waiter_table import WaiterTable
 
 LOG = logging.getLogger(__name__)
@@ -68,6 +69,8 @@ class Watcher:
         # Only the thread sets these.
         self._outage: BaseException | None = None
         self._outage_began = 0.0
+        #: What the waiters were last told of an outage; None if nothing or its end.
+        self._reported: BaseException | None = None
         driver.on_news(functools.partial(self._poll_soon, news=True))
 
     # ---- for callers ----------------------------------------------------
@@ -79,6 +82,7 @@ class Watcher:
         *,
         deadline: Deadline | None = None,
         on_status: OnStatus | None = None,
+        on_outage: OnOutage | None = None,
         soonest_s: float = 0.0,
         since: BuildCursor | None = None,
         brief: bool = False,
@@ -87,7 +91,8 @@ class Watcher:
         """Return a promise of the status in which an amphora reaches a state of the goal.
 
         ACTIVE counts once no task is in progress. ``on_status`` is called with each change
-        until then; it must be quick. Cancel the promise to stop. This waiter causes no
+        until then, and ``on_outage`` with why the backend cannot be polled, and with None
+        once it can be again; both must be quick. Cancel the promise to stop. This waiter causes no
         poll before ``soonest_s`` have passed. ``since`` is the cursor from
         :meth:`before_build`, which can save a poll. With ``brief`` the status can be
         reduced to ACTIVE for what was being built, which some backends report for far
@@ -100,13 +105,18 @@ class Watcher:
         OperationTimeout at the deadline; OperationCancelled when the watcher is closed.
         """
         waiter = StateWaiter(self, self._backend, amphora_id, _states(frozenset(goal)))
-        waiter.on_status, waiter.since = on_status, since
+        waiter.on_status, waiter.on_outage, waiter.since = on_status, on_outage, since
         waiter.brief, waiter.fails_at_rest = brief, fails_at_rest
         self._begin(waiter, deadline, soonest_s)
         return waiter
 
     def watch_gone(
-        self, amphora_id: str, *, deadline: Deadline | None = None, was_well: bool = False
+        self,
+        amphora_id: str,
+        *,
+        deadline: Deadline | None = None,
+        on_outage: OnOutage | None = None,
+        was_well: bool = False,
     ) -> GoneWaiter:
         """Return a promise that is resolved when an amphora is gone.
 
@@ -115,7 +125,7 @@ class Watcher:
         it was at rest, and not in ERROR, before it was deleted.
         """
         waiter = GoneWaiter(self, self._backend, amphora_id)
-        waiter.was_well = was_well
+        waiter.on_outage, waiter.was_well = on_outage, was_well
         self._begin(waiter, deadline)
         return waiter
 
@@ -185,8 +195,11 @@ class Watcher:
                     # Known once it runs: a signal handler can raise in the middle of a start.
                     thread.start()
                     self._thread = thread
+            outage = self._reported
         if closed:
             self._cancel(waiter)
+        elif outage is not None and waiter.on_outage is not None:
+            waiter.on_outage(outage)
         # Its deadline might have passed before it was added.
         elif waiter.done():
             self._table.drop(waiter)
@@ -265,13 +278,16 @@ class Watcher:
 
     def _tick(self, due: float) -> None:
         started, polled_at = self._clock.monotonic(), self._clock.time()
+        silence = self._scheduler.call_later(SILENT_S, self._silent)
         try:
             moved = self._notify(started)
         # Also exceptions other than Exception: a SystemExit from deep within a client
         # library would silently end all waits.
         except BaseException as exc:
+            silence.cancel()
             self._poll_failed(exc)
         else:
+            silence.cancel()
             if not self._poll.brief:
                 self._table.record_full_poll(started, polled_at)
             self._answered(started, moved=moved)
@@ -297,6 +313,7 @@ class Watcher:
         if self._outage is not None:
             LOG.info('Watching %s resumed after %.1f s', self._backend, ended - self._outage_began)
             self._outage = None
+        self._report(None)
         with self._lock:
             self._interval.answered(started, ended, moved=moved)
 
@@ -310,9 +327,26 @@ class Watcher:
         if not expected and type(error) is not type(self._outage):
             LOG.error('A defect interrupts watching %s', self._backend, exc_info=error)
         self._outage = error
+        self._report(error)
         retry_after = error.retry_after if isinstance(error, AmphoraComputeError) else None
         with self._lock:
             self._interval.failed(ended, retry_after)
+
+    def _silent(self) -> None:
+        """Report that a poll has had no answer for a while; runs on the scheduler's thread."""
+        self._report(no_answer_so_far(self._backend, 'Cannot poll amphorae'))
+
+    def _report(self, outage: BaseException | None) -> None:
+        """Tell everyone that waits of an outage, or of its end."""
+        with self._lock:
+            if outage is None and self._reported is None:
+                return
+            self._reported = outage
+        if outage is not None:
+            self._listener.delayed(self._backend, outage)
+        for waiter in self._table.waiters():
+            if waiter.on_outage is not None:
+                waiter.on_outage(outage)
 
 
 # Many waiters wait for the same few states, and share one set.

@@ -194,3 +194,19 @@ class Spans(unittest.TestCase):
     def test_a_span_is_as_short_as_possible(self):
         spans = [span(one) for one in (-1, 0.4, 119, 120, 7199, 7200)]
         self.assertEqual(['0 s', '0 s', '119 s', '2 min', '120 min', '2 h'], spans)
+
+
+class OfMachines(unittest.TestCase):
+    def test_machines_that_cannot_be_polled_are_explained_while_no_operation_works(self):
+        cause = Cause(code='not_seen', message='the machines on east cannot be polled: refused')
+        attention = Attention(watched=True, unseen=(cause,))
+        done = operation(OperationState.SUCCEEDED, ended_at=990.0)
+        lines = [
+            line
+            for one in why(view(*READY, op=done), NOW, attention=attention)
+            for line in one.lines()
+        ]
+        self.assertIn('web, its machines: cannot be polled', lines)
+        self.assertIn(f'  because: {cause.message}', lines)
+        busy = why(view(*READY, op=operation()), NOW, attention=attention)
+        self.assertNotIn('web, its machines', [one.about for one in busy])

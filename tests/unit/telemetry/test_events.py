@@ -1,6 +1,7 @@
 import inspect
 import unittest
 
+from kiln.exceptions import ServiceUnavailable
 from kiln.telemetry.events import CallRecord, Listener, Listeners, guarded
 
 EVENTS = {
@@ -10,6 +11,7 @@ EVENTS = {
     'queue_changed': ('east', 3, 2),
     'builds_changed': ('east', 5),
     'ticked': ('east', 7, 0.5),
+    'delayed': ('east', ServiceUnavailable('down')),
 }
 
 

@@ -13,6 +13,7 @@ from kiln.exceptions import (
 )
 from kiln.models import State
 from kiln.telemetry.events import Listener
+from kiln.wrappers.operations.errand import NoAnswerSoFar
 from kiln.wrappers.watcher.watcher import Watcher
 from tests.unit.wrappers.watcher.cursor_driver import status
 from tests.unit.wrappers.watcher.watching import WatchingTest
@@ -241,3 +242,53 @@ class LatestTest(WatchingTest):
             time.sleep(0.001)
         lag_s = self.ticks.seen[1][2]
         self.assertTrue(0 <= lag_s <= 6.1, lag_s)
+
+
+class ReportTest(WatchingTest):
+    """What waiters are told of an outage, as states alone do not show one."""
+
+    def setUp(self):
+        super().setUp()
+        self.seen, self.trouble = [], None
+        self.driver.put('a')
+
+    def wait(self):
+        return self.watcher.watch('a', {State.ACTIVE}, on_outage=self.seen.append)
+
+    def fail_perhaps(self, hook):
+        if self.trouble is not None:
+            raise self.trouble
+
+    def test_a_poll_without_an_answer_is_reported_and_that_it_was_answered(self):
+        release, hung = threading.Event(), threading.Event()
+        self.addCleanup(release.set)
+        self.driver.on_call = lambda hook: (hung.set(), release.wait(120))
+        future = self.wait()
+        self.until(lambda: hung.is_set() and self.seen)
+        self.assertIsInstance(self.seen[0], NoAnswerSoFar)
+        self.assertIn("'east' has not answered for 4 s", str(self.seen[0]))
+        self.driver.put('a', State.ACTIVE)
+        release.set()
+        self.settle(future)
+        self.until(lambda: self.seen[-1] is None or future.done())
+
+    def test_an_outage_is_reported_to_early_and_late_waiters_and_so_is_its_end(self):
+        self.driver.on_call = self.fail_perhaps
+        early = self.wait()
+        with self.assertLogs(LOG, 'INFO'):
+            self.trouble = ServiceUnavailable('Nova is silent.')
+            self.until(lambda: self.seen)
+            late = []
+            self.watcher.watch('a', {State.ACTIVE}, on_outage=late.append)
+            self.assertEqual([self.trouble], late)
+            self.trouble = None
+            self.until(lambda: self.seen[-1] is None and late[-1] is None)
+        self.driver.put('a', State.ACTIVE)
+        self.settle(early)
+
+    def test_a_backend_that_answers_is_not_reported(self):
+        future = self.wait()
+        self.clock.advance(30)
+        self.driver.put('a', State.ACTIVE)
+        self.settle(future)
+        self.assertEqual([], self.seen)
