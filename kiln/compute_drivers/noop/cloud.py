@@ -129,13 +129,11 @@ class NoopCloud:
 
     def count(self) -> int:
         """Return the number of machines of all owners."""
-        self.gate.catch_up()
-        return self.machines.count(self.gate.now())
+        return self.machines.count(self.gate.catch_up())
 
     def instances(self) -> tuple[Amphora, ...]:
         """Return the machines of all owners, oldest first."""
-        self.gate.catch_up()
-        return tuple(self.machines.select(self.gate.now(), 'ORDER BY number'))
+        return tuple(self.machines.select(self.gate.catch_up(), 'ORDER BY number'))
 
     # ---- one machine ----------------------------------------------------
 
@@ -162,8 +160,7 @@ class NoopCloud:
         return amphora_id
 
     def _force(self, amphora_id: str, state: State, fault: str | None = None) -> None:
-        self.gate.catch_up()
-        self._set(amphora_id, state, self.gate.now(), fault)
+        self._set(amphora_id, state, self.gate.catch_up(), fault)
 
     def _set(self, amphora_id: str, state: State, now: float, fault: str | None = None) -> None:
         with self.store.write(now) as db:

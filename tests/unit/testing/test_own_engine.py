@@ -1,6 +1,9 @@
 """What the kit for engines of a driver's own stands on; the kit itself is tried on a zoo."""
 
+import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -16,7 +19,12 @@ from kiln.testing.clusters import (
     run_cluster_conformance,
 )
 from kiln.testing.clusters.engine_bench import engine_bench_of
-from kiln.testing.clusters.simulation.own_engine_calls import Waited, promptly, without_sleep
+from kiln.testing.clusters.simulation.own_engine_calls import (
+    Waited,
+    promptly,
+    starved_s,
+    without_sleep,
+)
 from kiln.testing.report import BehaviourOutcome, BehaviourResult, ConformanceReport
 from kiln.testing.runner import show
 from tests.conformance.own_engine_stack import Right, StackBench, StackEngine
@@ -102,6 +110,26 @@ class Calls(unittest.TestCase):
         self.addCleanup(ends.set)
         with self.assertRaisesRegex(Waited, 'look has not returned within 0.05 s'):
             promptly(ends.wait, 0.05, 'look')
+
+    def test_time_without_a_processor_does_not_count(self):
+        processor = {min(os.sched_getaffinity(0))}
+        spin = f'import os\nos.sched_setaffinity(0, {processor})\nwhile True: pass'
+        other = subprocess.Popen([sys.executable, '-c', spin])
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        seen = []
+
+        def work():
+            os.sched_setaffinity(0, processor)
+            while starved_s(threading.current_thread()) < 0.02:
+                pass
+            seen.append(True)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        self.assertEqual([True], seen)
+        self.assertEqual(0.0, starved_s(thread), 'it has ended')
 
     def test_the_error_of_a_call_reaches_its_caller(self):
         with self.assertRaises(ZeroDivisionError):

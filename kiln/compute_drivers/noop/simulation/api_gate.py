@@ -77,7 +77,8 @@ class Gate:
         self.faults = faults
         self._clock = clock
         self._dice = dice
-        self._lock = threading.Lock()
+        # Entered again by an effect that schedules another one.
+        self._lock = threading.RLock()
         self._late: list[tuple[float, int, Callable[[float], object]]] = []
         self._order = itertools.count()
         # Set when the outage ends that goes on now.
@@ -127,18 +128,28 @@ class Gate:
         with self._lock:
             heapq.heappush(self._late, (self.now() + seconds, next(self._order), act))
 
-    def catch_up(self) -> None:
-        """Apply all effects that are due, each with its own time."""
-        while self._late:
-            with self._lock:
-                if not self._late or self._late[0][0] > self.now():
-                    return
-                due, _, act = heapq.heappop(self._late)
-            try:
-                act(due)
-            except AmphoraComputeError:
-                # The caller of the request has already had its answer.
-                continue
+    def catch_up(self) -> float:
+        """Apply all effects that are due, each with its own time; return the present time.
+
+        A caller that took a later time would see machines as they never were: what comes
+        due in between would be missing. The same holds for a caller beside this one, so
+        each waits until all is applied.
+        """
+        now = self.now()
+        if not self._late:
+            return now
+        with self._lock:
+            while self._late and self._late[0][0] <= now:
+                due, _, act = self._late[0]
+                try:
+                    # The caller of the request has already had its answer.
+                    with contextlib.suppress(AmphoraComputeError):
+                        act(due)
+                finally:
+                    # Not before, as an empty list means that all is applied. What the effect
+                    # itself has scheduled comes later.
+                    heapq.heappop(self._late)
+        return now
 
     def vary(self, seconds: float) -> float:
         """Return a latency with its jitter."""
@@ -170,18 +181,17 @@ class Gate:
         if self.latencies.accept_s:
             self._wait(self.vary(self.latencies.accept_s), call, act, fault, subject)
         if fault is None:
-            self.catch_up()
-            return act(self.now(), None)
+            return act(self.catch_up(), None)
         if fault.action in scripted.HANGING:
             self._wait(fault.seconds, call, act, fault, subject)
-        self.catch_up()
+        now = self.catch_up()
         if fault.action is Action.CRASH:
             raise RuntimeError(fault.text or 'simulated defect of the driver')
         if fault.action is Action.LATE:
             self.later(fault.seconds, lambda now: act(now, None))
         if fault.action in scripted.PREVENTED:
             raise fault.error(call, subject)
-        result = act(self.now(), fault)
+        result = act(now, fault)
         if fault.action in scripted.UNHEARD:
             raise fault.error(call, subject)
         return result

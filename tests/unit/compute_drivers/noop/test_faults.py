@@ -1,5 +1,6 @@
 """Scripted faults: their parsing, their selection, and their effect on calls."""
 
+import contextlib
 import pathlib
 import re
 import threading
@@ -32,6 +33,18 @@ from kiln.testing.clock import VirtualClock
 from tests.hurrying_clock import HurryingClock
 
 GUIDE = pathlib.Path(__file__).parents[4] / 'doc/source/user/rehearsing.rst'
+
+
+class JumpingClock(VirtualClock):
+    """Advances by some seconds just before its n-th reading, as if a reader were slow."""
+
+    readings = 0
+
+    def monotonic(self):
+        self.readings -= 1
+        if self.readings == 0:
+            self.advance(5)
+        return super().monotonic()
 
 
 class FaultCase(unittest.TestCase):
@@ -361,6 +374,17 @@ class BadEndTest(FaultCase):
         self.clock.advance(60)
         with self.assertRaises(InstanceNotFoundError):
             self.driver.status(amphora_id)
+
+    def test_an_amphora_that_vanishes_while_it_is_built_is_never_active(self):
+        for readings in range(1, 12):
+            clock = JumpingClock()
+            driver = NoopDriver(cloud=NoopCloud(clock=clock, build_s=10.0))
+            driver.cloud.faults.add(Fault.parse('build:vanish=9'))
+            amphora_id = driver.build()
+            clock.advance(8)
+            clock.readings = readings
+            with self.subTest(readings), contextlib.suppress(InstanceNotFoundError):
+                self.assertIs(State.BUILDING, driver.status(amphora_id).state)
 
     def test_a_vanished_amphora_is_in_the_changes(self):
         self.script('build:vanish=60')
