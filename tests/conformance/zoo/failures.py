@@ -1,5 +1,6 @@
 """Animals with defects that show only when the backend fails."""
 
+import contextlib
 import contextvars
 import dataclasses
 from types import MappingProxyType
@@ -180,6 +181,37 @@ class FindsOnlyWhatItHeardOf(NoopAnimal):
 
     def _find_build(self, build_key):
         return super()._find_build(build_key) if build_key in self._heard else None
+
+
+@caught_by('test_a_refused_delete_of_a_resource_says_so_and_leaves_it')
+class SwallowsErrorsOfResources(NoopAnimal):
+    """Reports every delete of a resource as done."""
+
+    def _delete_resource(self, resource):
+        with contextlib.suppress(AmphoraComputeError):
+            super()._delete_resource(resource)
+
+
+@caught_by('test_instances_that_do_not_come_up_can_be_deleted_in_any_order')
+class DeletesInTurn(NoopAnimal):
+    """Leaves an instance that does not come up while an older one does not either."""
+
+    def __init__(self):
+        super().__init__()
+        self._stuck = []
+
+    def _build(self, request):
+        stalls = bool(self.cloud.faults)
+        amphora_id = super()._build(request)
+        if stalls and amphora_id not in self._stuck:
+            self._stuck.append(amphora_id)
+        return amphora_id
+
+    def _delete(self, amphora_id):
+        building = {one.id for one in super()._list(self.owner) if one.state is State.BUILDING}
+        stuck = [one for one in self._stuck if one in building]
+        if not (amphora_id in stuck and stuck[0] != amphora_id):
+            super()._delete(amphora_id)
 
 
 @caught_by(

@@ -21,7 +21,7 @@ from kiln.exceptions import (
     QuotaExceeded,
     RateLimited,
 )
-from kiln.models import Ability, Amphora, State
+from kiln.models import Ability, Amphora, Resource, State
 from kiln.testing.conformance.behaviours.planted import SECRET, reveals, words_of
 from kiln.testing.conformance.behaviours.ports import Attaching
 from kiln.testing.conformance.failing import DEFECT, NO_ANSWER, FaultFixture
@@ -183,6 +183,15 @@ class Failures(
         self.pass_time(0.1)
         self.assertIsNot(self.driver.status(amphora_id).state, State.ACTIVE, 'state')
 
+    def test_instances_that_do_not_come_up_can_be_deleted_in_any_order(self) -> None:
+        stuck = []
+        for _ in range(2):
+            self.faults.stall_build()
+            stuck.append(self.build())
+        for amphora_id in reversed(stuck):
+            self.driver.delete(amphora_id)
+            self.gone(amphora_id)
+
     def test_an_instance_that_vanished_is_noticed(self) -> None:
         amphora_id, other = self.build_active(), self.build_active()
         self.faults.vanish(amphora_id)
@@ -267,6 +276,20 @@ class Failures(
         self.faults.refuse(Call.BUILD)
         if self.build_error(self.new_key()):
             self.vanishes(lambda: listed() - before)
+
+    @needs(Ability.LIST_RESOURCES, Ability.DELETE_RESOURCE)
+    def test_a_refused_delete_of_a_resource_says_so_and_leaves_it(self) -> None:
+        def still_listed(one: Resource) -> bool:
+            known = one.kind, one.id
+            return any((left.kind, left.id) == known for left in self.driver.list_resources())
+
+        for one in self.leave_resources():
+            self.refuse(Call.DELETE_RESOURCE)
+            if self.error_in(functools.partial(self.driver.delete_resource, one)):
+                self.assertTrue(still_listed(one), f'the {one.kind} is still there')
+            else:
+                # A guard has repeated the call.
+                self.vanishes(functools.partial(still_listed, one))
 
     def test_a_health_check_fails_while_the_backend_cannot_be_used(self) -> None:
         # A result from before the failure must not be returned again.
