@@ -71,6 +71,8 @@ class ConformanceReport:
     essential: frozenset[str] = frozenset()
     #: What an author can do to have more shown.
     advice: str = ''
+    #: Seconds that the whole run took; None if behaviours ran one after the other.
+    took_s: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -97,6 +99,11 @@ class ConformanceReport:
             one for one in self.results if not self.essential or one.subject in self.essential
         )
 
+    @property
+    def seconds(self) -> float:
+        """The seconds that the whole run took."""
+        return sum(one.seconds for one in self.results) if self.took_s is None else self.took_s
+
     def of(self, outcome: BehaviourOutcome) -> frozenset[str]:
         """Return the names of the behaviours with an outcome."""
         return frozenset(one.name for one in self.results if one.outcome is outcome)
@@ -108,6 +115,7 @@ class ConformanceReport:
             'ok': self.ok,
             **{outcome.value: len(self.of(outcome)) for outcome in BehaviourOutcome},
             'verdict': self.verdict.value,
+            'seconds': self.seconds,
             'advice': self.advice if self.hidden else '',
             'left_behind': list(self.left_behind),
             'results': [
@@ -134,13 +142,13 @@ class ConformanceReport:
                 for line in one.reason.splitlines():
                     yield f'          {line}'
             yield ''
-        seconds = sum(one.seconds for one in self.results)
         not_run = len(self.of(BehaviourOutcome.NOT_RUN))
         because = f'{not_run} not run because of the failure, ' if not_run else ''
         yield (
             f'{self.driver}: {len(self.of(BehaviourOutcome.PASSED))} behaviours shown, '
             f'{len(self.of(BehaviourOutcome.FAILED))} failed, {because}'
-            f'{len(self.of(BehaviourOutcome.NOT_SHOWN))} cannot be shown here, in {seconds:.1f} s.'
+            f'{len(self.of(BehaviourOutcome.NOT_SHOWN))} cannot be shown here, in '
+            f'{self.seconds:.1f} s.'
         )
         if self.verdict is Verdict.NOT_SHOWN:
             yield from self._not_a_pass()

@@ -10,6 +10,7 @@ from kiln.testing.clusters import (
     OwnEngineConformance,
     run_cluster_conformance,
 )
+from kiln.testing.clusters.behaviours.journeys import JourneyFixture
 from kiln.testing.clusters.behaviours.life import Life
 from kiln.testing.conformance import BehaviourOutcome
 from tests.conformance.swarm_bench import SwarmBench
@@ -59,6 +60,21 @@ class MeshConformance(ClusterDriverConformance, unittest.TestCase):
 
 
 class QuorumConformance(ClusterDriverConformance, unittest.TestCase):
+    driver = str(MODELS / 'quorum_v1')
+
+
+class Creations(JourneyFixture, unittest.TestCase):
+    driver = NODES
+
+    def test_a_journey_that_only_creates_has_no_later_step(self):
+        made = self.journey(creation_only=True)
+        self.assertEqual({'create': ''}, made.steps)
+        self.assertEqual(sum(self.groups.values()), sum(made.ready.values()))
+
+
+class PlayedCreations(Creations):
+    """The same on machines that a bench plays."""
+
     driver = str(MODELS / 'quorum_v1')
 
 

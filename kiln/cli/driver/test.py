@@ -73,7 +73,8 @@ _CLUSTER = group(
     ),
     flag(
         '--thorough',
-        'Kill the working process at every commit of each operation, not only at some.',
+        'Kill the working process at every commit and call of each operation, not only at '
+        'three; takes several times as long.',
     ),
     argument(
         '--crashes',

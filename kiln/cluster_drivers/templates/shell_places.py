@@ -6,6 +6,7 @@ anything else it stops, and no place after that is proven.
 
 from __future__ import annotations
 
+import functools
 import re
 
 #: A value that quotes itself; a placeholder for harmless text, which can be empty.
@@ -273,6 +274,8 @@ class _Scanner:
         return '' if _ARGUMENT.fullmatch(word) else 'the word has more than letters beside it'
 
 
-def shell_refusals(text: str) -> list[str]:
+# The templates of a driver are the same each time that it is opened.
+@functools.lru_cache(maxsize=64)
+def shell_refusals(text: str) -> tuple[str, ...]:
     """Return for each quoted value of a masked script why it is refused; empty if it is not."""
-    return _Scanner(text).refusals()
+    return tuple(_Scanner(text).refusals())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import unittest
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
@@ -34,9 +35,10 @@ from kiln.testing.clusters.behaviours.user_way import UserWay
 from kiln.testing.clusters.behaviours.verb_runs import VerbRuns
 from kiln.testing.clusters.behaviours.versions import Versions
 from kiln.testing.clusters.behaviours.waiting import Waiting
+from kiln.testing.clusters.beside import Beside, kills
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.subjects import find_driver
-from kiln.testing.report import ConformanceReport
+from kiln.testing.report import BehaviourResult, ConformanceReport
 from kiln.testing.runner import Behaviour, Progress, run, selected, subject_of
 
 _ADVICE = (
@@ -104,7 +106,7 @@ def run_cluster_conformance(
     :param parameters: Values of parameters that need more than a value of their type.
     :param groups: The nodes of each role, for a driver that needs certain ones.
     :param crashes: Number of processes killed at random; None uses the default, a few.
-    :param thorough: Kill at each commit of each operation, not at some of them.
+    :param thorough: Kill at each commit and call of each operation, not at three of them.
     :param progress: Called with the result of each behaviour as it ends.
     :raises ClusterError: the driver does not exist, or its files are wrong.
     """
@@ -118,13 +120,27 @@ def run_cluster_conformance(
         attributes['groups'] = groups
     if crashes is not None:
         attributes['crashes'] = crashes
-    given: Any = type('Given', (ClusterFixture, unittest.TestCase), attributes)
-    results = run(given, behaviours(select, driver_class), progress)
-    if issubclass(driver_class, NodeClusterDriver):
-        return ConformanceReport(driver=driver_class.name, results=results)
+    started = time.monotonic()
+    results = _results(attributes, list(behaviours(select, driver_class)), progress)
+    own = not issubclass(driver_class, NodeClusterDriver)
     return ConformanceReport(
-        driver=driver_class.name, results=results, essential=_essential(), advice=_ADVICE
+        driver=driver_class.name,
+        results=results,
+        took_s=time.monotonic() - started,
+        essential=_essential() if own else frozenset(),
+        advice=_ADVICE if own else '',
     )
+
+
+def _results(
+    attributes: Mapping[str, Any], chosen: Sequence[Behaviour], progress: Progress | None
+) -> tuple[BehaviourResult, ...]:
+    """Run behaviours, with those that kill processes beside the others."""
+    given: Any = type('Given', (ClusterFixture, unittest.TestCase), dict(attributes))
+    with Beside(attributes, chosen) as beside:
+        found = run(given, (one for one in chosen if not kills(one)), progress)
+        # They are the last of the kit.
+        return (*found, *beside.results(progress))
 
 
 def _essential() -> frozenset[str]:

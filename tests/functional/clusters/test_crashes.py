@@ -18,11 +18,11 @@ FULL = 'KILN_FULL' in os.environ
 class NodesCrashes(CrashConformance, unittest.TestCase):
     driver = NODES
     exhaustive = ALL if FULL else frozenset()
-    stride = 4 if FULL else 8
+    kills = 3 if FULL else 2
 
 
 class ExampleCrashes(CrashConformance, unittest.TestCase):
     driver = EXAMPLE
     exhaustive = ALL if FULL else frozenset()
-    stride = 4 if FULL else 12
+    kills = 3 if FULL else 1
     seed = CrashConformance.seed + 1

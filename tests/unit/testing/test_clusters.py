@@ -15,7 +15,7 @@ from kiln.clusters.exceptions import (
 from kiln.clusters.spec import MachineSpec
 from kiln.testing.clusters import ClusterDriverConformance, find_driver, samples
 from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint, Moment
-from kiln.testing.clusters.crash_runs.trials import Trials
+from kiln.testing.clusters.crash_runs.trials import Trials, spread
 from kiln.testing.clusters.simulation.site import simulated
 from tests.unit.foreign_driver import Foreign
 
@@ -140,6 +140,19 @@ class Simulated(unittest.TestCase):
     def test_an_engine_of_its_own_is_not_simulated(self):
         with self.assertRaisesRegex(ClusterDriverUnusable, 'not built by the engine of kiln'):
             simulated(here(Foreign))
+
+
+class Kills(unittest.TestCase):
+    def test_kills_are_spread_over_an_operation_however_long_it_is(self):
+        self.assertEqual([1, 5, 9], spread(12, 3))
+        self.assertEqual([1, 34, 67], spread(100, 3))
+        self.assertEqual([1, 2, 3], spread(4, 3))
+
+    def test_a_short_operation_is_killed_everywhere(self):
+        self.assertEqual([1, 2, 3], spread(3, 3))
+        self.assertEqual([1], spread(1, 3))
+        self.assertEqual([], spread(0, 3))
+        self.assertEqual([1, 2, 3, 4], spread(4, None))
 
 
 class Processes(unittest.TestCase):

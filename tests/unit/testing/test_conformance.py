@@ -12,9 +12,11 @@ from kiln.models import AmphoraType, Changes, Limits, State
 from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import (
     BehaviourOutcome,
+    BehaviourResult,
     Bench,
     CannotBeShown,
     ComputeDriverConformance,
+    ConformanceReport,
     FaultConformance,
     Faults,
     run_conformance,
@@ -120,6 +122,17 @@ class ReportTest(unittest.TestCase):
         self.assertIn('  FAIL  an instance is found by its id\n', text)
         self.assertIn('Cannot be shown here: the bench offers no faults.', text)
         self.assertIn(f'{len(self.report.of(BehaviourOutcome.FAILED))} failed', text)
+
+    def test_it_says_what_the_whole_run_took(self):
+        one = BehaviourResult(
+            name='test_it', sentence='it', subject='It', outcome=BehaviourOutcome.PASSED,
+            seconds=3.0,
+        )  # fmt: skip
+        after = ConformanceReport(driver='acme', results=(one, one))
+        beside = ConformanceReport(driver='acme', results=(one, one), took_s=4.0)
+        self.assertEqual((6.0, 4.0), (after.to_dict()['seconds'], beside.to_dict()['seconds']))
+        self.assertIn('shown here, in 6.0 s.', after.render())
+        self.assertIn('shown here, in 4.0 s.', beside.render())
 
 
 class RunTest(QuietTestCase):

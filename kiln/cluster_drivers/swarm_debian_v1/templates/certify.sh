@@ -5,15 +5,17 @@
 set -eu
 umask 077
 cd /etc/kiln-swarm
-name=$(openssl x509 -in authority.pem -noout -subject -nameopt sep_multiline,sname |
-    sed -n 's/^ *CN=//p')
-names="DNS:$name"
-if ! openssl x509 -in authority.pem -noout -ext nameConstraints | grep -q Excluded; then
+authority=$(openssl x509 -in authority.pem -noout -subject -nameopt sep_multiline,sname \
+    -ext nameConstraints)
+names="DNS:$(echo "$authority" | sed -n 's/^ *CN=//p')"
+if ! echo "$authority" | grep -q Excluded; then
     for address in $(hostname -I); do
         names="$names,IP:$address"
     done
 fi
-[ -s key.pem ] || openssl genpkey -algorithm ed25519 -out key.pem
+key='-newkey ed25519 -nodes -keyout'
+[ ! -s key.pem ] || key='-key'
+openssl req -new $key key.pem -subj "/CN=engine" -out request.pem
 cat >extensions.cnf <<EXTENSIONS
 basicConstraints = critical,CA:FALSE
 keyUsage = critical,digitalSignature
@@ -22,9 +24,9 @@ subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
 subjectAltName = $names
 EXTENSIONS
-openssl req -new -key key.pem -subj "/CN=engine" -out request.pem
+serial=$(od -An -N15 -tx1 /dev/urandom | tr -d ' \n')
 openssl x509 -req -in request.pem -CA authority.pem -CAkey authority.pem \
-    -set_serial "0x00$(openssl rand -hex 15)" -days 7300 -extfile extensions.cnf -out leaf.pem
-{ cat leaf.pem && openssl x509 -in authority.pem; } >cert.pem.new
+    -set_serial "0x00$serial" -days 7300 -extfile extensions.cnf -out leaf.pem
+{ cat leaf.pem && sed -n '/BEGIN CERTIFICATE/,/END CERTIFICATE/p' authority.pem; } >cert.pem.new
 mv cert.pem.new cert.pem
 rm -f leaf.pem request.pem extensions.cnf

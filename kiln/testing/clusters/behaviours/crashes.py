@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import os
 import random
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from types import MappingProxyType
 from typing import ClassVar
 
 from kiln.clusters.models import OperationKind
 from kiln.testing.clusters.behaviours.journeys import JourneyFixture
 from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint, Moment
-from kiln.testing.clusters.crash_runs.fork_server import ForkServer
+from kiln.testing.clusters.crash_runs.fork_server import ForkLines, ForkServer
 from kiln.testing.clusters.crash_runs.trials import Trials
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.simulation import operations
@@ -52,27 +54,34 @@ class CrashFixture(JourneyFixture):
     #: Initial number of nodes of a cluster.
     count: int = 2
 
-    _server: ClassVar[ForkServer | None] = None
+    #: Starts the processes; None before the first behaviour of a class that has its own.
+    fork_lines: ClassVar[ForkLines | None] = None
 
     def setUp(self) -> None:
         """Create a folder for clusters, and start the fork server of the class."""
         super().setUp()
-        self.expect_a_cluster(first='creation' in self._testMethodName)
+        self.expect_a_cluster(first='creation' in self._testMethodName, creation_only=True)
         of = type(self)
         course = self.course(self.new_folder(), self.count)
-        if of._server is None:
-            of._server = of.enterClassContext(ForkServer(self.driver))
-            of.addClassCleanup(setattr, of, '_server', None)
-        self.trials = Trials(course, of._server)
+        if of.fork_lines is None:
+            of.fork_lines = of.enterClassContext(ForkServer(self.driver))
+            of.addClassCleanup(setattr, of, 'fork_lines', None)
+        self.trials = Trials(course, of.fork_lines)
+
+    @property
+    def at_once(self) -> int:
+        """Return how many clusters can be worked on at the same time."""
+        # Another backend can be shared by all folders.
+        return _AT_ONCE if type(self).site is ClusterFixture.site else 1
 
 
 class AtCommits(CrashFixture):
     """Crashes at commits."""
 
-    #: Operations that are killed at each of their commits; other operations at some commits.
+    #: Operations that are killed at each of their commits and calls.
     exhaustive: frozenset[OperationKind] = frozenset(OperationKind)
-    #: Other operations are killed at every ``stride``-th commit.
-    stride: int = 4
+    #: The number of commits, and of calls, at which any other operation is killed.
+    kills: int = 3
 
     # ---- at every commit ---------------------------------------------------------
 
@@ -100,11 +109,11 @@ class AtCommits(CrashFixture):
     def _killed_everywhere(self, rows: Sequence[Row]) -> None:
         self.needs(*rows)
         self.assert_right(self.trials.undisturbed(rows), rows[-1].title)
-        stride = 1 if rows[-1].kind in self.exhaustive else self.stride
+        most = None if rows[-1].kind in self.exhaustive else self.kills
         points = [
             CrashPoint(moment=moment, number=number)
             for moment in _MOMENTS
-            for number in self.trials.numbers(rows, moment, stride)
+            for number in self.trials.numbers(rows, moment, most)
         ]
         endings = self._same((rows, [point]) for point in points)
         crashed = {point.moment for point, end in zip(points, endings, strict=True) if end.crashed}
@@ -117,7 +126,7 @@ class AtCommits(CrashFixture):
         endings = self._same(
             (rows, [CrashPoint(number=number, by=signal.SIGSTOP)])
             for rows in ([operations.CREATE], [operations.CREATE, operations.REPLACE])
-            for number in self.trials.numbers(rows, Moment.AFTER_COMMIT, self.stride)
+            for number in self.trials.numbers(rows, Moment.AFTER_COMMIT, self.kills)
         )
         self.assertTrue(any(ending.crashed for ending in endings), 'No process was stopped.')
 
@@ -138,7 +147,7 @@ class AtCommits(CrashFixture):
         runs, endings = list(trials), []
         # The operations before one are run once, and their end is copied.
         expected = [self.trials.undisturbed(rows) for rows, _ in runs]
-        with concurrent.futures.ThreadPoolExecutor(self._at_once) as pool:
+        with concurrent.futures.ThreadPoolExecutor(self.at_once) as pool:
             ends = pool.map(lambda run: self.trials.disturbed(run[0], *run[1]), runs)
             for (rows, points), undisturbed, ending in zip(runs, expected, ends, strict=True):
                 label = f'{rows[-1].title}: {"; ".join(map(str, points))}'
@@ -147,11 +156,6 @@ class AtCommits(CrashFixture):
                 self.assertEqual(undisturbed, ending, label)
                 endings.append(ending)
         return endings
-
-    @property
-    def _at_once(self) -> int:
-        # Another backend can be shared by all folders.
-        return _AT_ONCE if type(self).site is ClusterFixture.site else 1
 
 
 class AtRandom(CrashFixture):
@@ -166,18 +170,30 @@ class AtRandom(CrashFixture):
 
     def test_random_kills_do_not_change_the_end(self) -> None:
         dice = random.Random(self.seed)  # noqa: S311  # for tests only
-        folder = self.trials.new()
         rows = [row for row in self.life if row.cap in (None, *self.driver_class.capabilities)]
-        expected = [self.trials.go_on(folder, row) for row in rows]
-        for row, ending in zip(rows, expected, strict=True):
-            self.assert_right(ending, row.title)
         killed = lives = 0
-        while killed < self.crashes:
-            lives += 1
-            killed += self._random_life(dice, lives, list(zip(rows, expected, strict=True)))
+        with self._undisturbed(rows) as expected:
+            while killed < self.crashes:
+                lives += 1
+                killed += self._random_life(dice, lives, expected)
+
+    @contextlib.contextmanager
+    def _undisturbed(self, rows: Sequence[Row]) -> Iterator[Sequence[tuple[Row, Future[Ending]]]]:
+        """Run a life in which nothing is killed beside what the block does, and judge it."""
+        folder = self.trials.new()
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            expected = [(row, pool.submit(self.trials.go_on, folder, row)) for row in rows]
+            if self.at_once == 1:
+                concurrent.futures.wait(end for _, end in expected)
+            try:
+                yield expected
+            finally:
+                # A failure of its own explains all differences.
+                for row, end in expected:
+                    self.assert_right(end.result(), row.title)
 
     def _random_life(
-        self, dice: random.Random, life: int, expected: Sequence[tuple[Row, Ending]]
+        self, dice: random.Random, life: int, expected: Sequence[tuple[Row, Future[Ending]]]
     ) -> int:
         killed, folder = 0, self.trials.new()
         calm = ((),) * (1 + _CALM * len(self.troubles))
@@ -192,7 +208,7 @@ class AtRandom(CrashFixture):
             ]
             label = f'seed {self.seed}, life {life}: {row.title} ({"; ".join(map(str, points))})'
             ending = self.trials.go_on(folder, row, points)
-            self.assertEqual(undisturbed, ending, label)
+            self.assertEqual(undisturbed.result(), ending, label)
             killed += ending.crashed
         return killed
 

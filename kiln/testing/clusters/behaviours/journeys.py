@@ -26,23 +26,25 @@ _TALKING = ('is_ready', 'drain', 'tend', 'rotate_credential', 'rotate_ca_certifi
 class JourneyFixture(ClusterFixture):
     """A journey, which is made once for all behaviours."""
 
-    def journey(self, *, fresh: bool = False) -> Journey:
+    def journey(self, *, fresh: bool = False, creation_only: bool = False) -> Journey:
         """Return the journey of a cluster.
 
         :param fresh: Each call is made on a driver that was just opened.
+        :param creation_only: It ends once the cluster was created, which takes less time.
         """
         if self.machine_bench_class() is not None:
-            return self.in_machines(Way(fresh=fresh))
+            return self.in_machines(Way(fresh=fresh, creation_only=creation_only))
         opened = self.nodes_driver()
         machine = self.filled_machine(opened, **samples.secrets_of(opened))
         counts = dict(self.groups)
-        key = repr((self.driver, machine, self.other, counts, self.ready_machine, fresh))
+        way = fresh, creation_only
+        key = repr((self.driver, machine, self.other, counts, self.ready_machine, way))
 
         def make() -> tuple[Journey, list[str]]:
             with self.network.playing(self.ready_machine or REFUSING):
                 made = travelled(
                     self.new_folder(), simulated(self.driver), machine, self.other, counts,
-                    fresh=fresh,
+                    fresh=fresh, creation_only=creation_only,
                 )  # fmt: skip
                 made.waited_s = self.network.clock.monotonic()
             return made, self.network.asked
@@ -74,15 +76,17 @@ class JourneyFixture(ClusterFixture):
         self.assertEqual([], made.mistakes, 'The bench itself is wrong.')
         return made
 
-    def expect_a_cluster(self, *, first: bool = False) -> None:
+    def expect_a_cluster(self, *, first: bool = False, creation_only: bool = False) -> None:
         """End a behaviour at once for a driver whose clusters never come to be.
 
         :param first: This is the behaviour that shows it; all others would show the same.
+        :param creation_only: Nothing else reads the journey in this process, so it need not
+            go further.
         """
         if type(self).site is not ClusterFixture.site:
             return  # what machines need on another backend is not known here
         try:
-            journey = self.journey()
+            journey = self.journey(creation_only=creation_only)
         except CannotBeShown:
             return  # the kit cannot play its machines
         reason = journey.steps[CREATE]

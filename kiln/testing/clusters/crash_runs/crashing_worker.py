@@ -21,7 +21,8 @@ from kiln.db.batch import Batch
 from kiln.db.store import Store
 from kiln.testing.clusters.simulation.site import Site
 
-_POLL_S = 0.01
+#: Each poll costs a third of that in processor time.
+_POLL_S = 0.03
 _COUNTS = 'moments.json'
 #: The parent process gives up earlier.
 _LONGEST_S = 120.0

@@ -7,6 +7,7 @@ no other threads. A test runner has some, so a separate program forks.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import pickle
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BufferedRWPair
 from pathlib import Path
 from typing import Any, Self
@@ -30,6 +31,8 @@ from kiln.testing.clusters.simulation.course import Course
 from kiln.testing.clusters.simulation.site import Site, simulated
 from kiln.testing.clusters.subjects import find_driver
 
+#: The operations of a fixture that run at once; each needs a line.
+_LINES = 4
 _PROGRAM = 'from kiln.testing.clusters.crash_runs.fork_server import main; main()'
 
 
@@ -58,25 +61,14 @@ class ForkLine:
         return result
 
 
-class ForkServer:
-    """Has several lines, each for one thread at a time.
+class ForkLines:
+    """Several lines, each for one thread at a time."""
 
-    ``with ForkServer('nodes_v1') as server, server.line() as line: line.run(site, point)``
-    """
-
-    def __init__(self, driver: str, lines: int = 4) -> None:
-        pairs = [socket.socketpair() for _ in range(lines)]
-        theirs = [their.fileno() for _, their in pairs]
-        self._program = subprocess.Popen(  # noqa: S603  # this interpreter
-            [sys.executable, '-c', _PROGRAM, driver, *map(str, theirs)],
-            stdin=subprocess.DEVNULL,
-            pass_fds=theirs,
-            env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
-        )
+    def __init__(self, ends: Iterable[socket.socket]) -> None:
+        """Take one end of the connection of each line."""
         self._files: list[BufferedRWPair] = []
         self._free: queue.SimpleQueue[ForkLine] = queue.SimpleQueue()
-        for ours, their in pairs:
-            their.close()
+        for ours in ends:
             file = ours.makefile('rwb')
             # The file keeps the connection open.
             ours.close()
@@ -92,34 +84,105 @@ class ForkServer:
         finally:
             self._free.put(line)
 
+    def close(self) -> None:
+        """Close all lines, which ends the processes at their other ends."""
+        for file in self._files:
+            with contextlib.suppress(OSError):
+                file.close()
+
+
+class ForkServer(ForkLines):
+    """A program with lines of its own.
+
+    ``with ForkServer('nodes_v1') as server, server.line() as line: line.run(site, point)``
+    """
+
+    def __init__(self, driver: str) -> None:
+        ours, theirs = pairs()
+        self._program = started(_PROGRAM, [one.fileno() for one in theirs], driver)
+        for one in theirs:
+            one.close()
+        super().__init__(ours)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the program and all processes that it has started."""
-        for file in self._files:
-            with contextlib.suppress(OSError):
-                file.close()
+        self.close()
         self._program.wait()
+
+
+def pairs() -> tuple[list[socket.socket], list[socket.socket]]:
+    """Return both ends of the connections of the lines of one fixture."""
+    made = [socket.socketpair() for _ in range(_LINES)]
+    return [ours for ours, _ in made], [theirs for _, theirs in made]
+
+
+def started(program: str, connections: Sequence[int], *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a program with some arguments, and then the numbers of its connections."""
+    return subprocess.Popen(  # noqa: S603  # this interpreter
+        [sys.executable, '-c', program, *arguments, *map(str, connections)],
+        stdin=subprocess.DEVNULL,
+        pass_fds=connections,
+        env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
+    )
 
 
 def main() -> None:
     """Run the program: a driver and the numbers of connections as arguments."""
+    driver, *numbers = sys.argv[1:]
+    prepare(driver)
+    lines = [socket.socket(fileno=int(number)) for number in numbers]
+    wait_for(serve(lines))
+
+
+def prepare(driver: str) -> None:
+    """Prepare a program for its forks: import and do once what each process needs."""
     # Output that a driver prints must not mix with that of the test runner.
     os.dup2(2, 1)
-    driver, *numbers = sys.argv[1:]
-    # Import the modules of the driver once, before any fork.
-    simulated(driver).open()
+    # The behaviours show what is wrong with a driver that cannot be opened.
+    with contextlib.suppress(Exception, SystemExit):
+        simulated(driver).open()
     _warm_up()
     # The processes share the memory of what is imported, as nobody writes to it.
     gc.collect()
     gc.freeze()
-    lines = [socket.socket(fileno=int(number)) for number in numbers]
-    servers = [_forked_server(lines, mine) for mine in lines]
+
+
+def serve(lines: Sequence[socket.socket], others: Sequence[socket.socket] = ()) -> list[int]:
+    """Fork a process that serves each line, and close the lines here; return their ids.
+
+    :param others: The other ends, if they are in this process: no server must keep them open.
+    """
+    servers = [_forked_server([*lines, *others], mine) for mine in lines]
     for line in lines:
         line.close()
-    for pid in servers:
-        os.waitpid(pid, 0)
+    return servers
+
+
+def forked(work: Callable[[], int]) -> int:
+    """Fork a process that ends with the exit status that its work returns; return its id."""
+    if pid := os.fork():
+        return pid
+    status = 1
+    # A child must never return to the code of its parent.
+    try:
+        status = work()
+    except KeyboardInterrupt:
+        pass  # it is for the whole kit
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def wait_for(pids: Iterable[int]) -> None:
+    """Wait until processes have ended, as they do after Ctrl-C, too."""
+    for pid in pids:
+        with contextlib.suppress(KeyboardInterrupt):
+            os.waitpid(pid, 0)
 
 
 def _warm_up() -> None:
@@ -137,27 +200,23 @@ def _warm_up() -> None:
             work(site, CrashPoint())
 
 
-def _forked_server(lines: list[socket.socket], mine: socket.socket) -> int:
+def _forked_server(lines: Sequence[socket.socket], mine: socket.socket) -> int:
     """Fork a process that serves one line; return its id."""
-    if pid := os.fork():
-        return pid
-    status = 1
-    stopped: set[int] = set()
-    # A child must never return to the code of its parent.
-    try:
+
+    def work() -> int:
+        stopped: set[int] = set()
         for line in lines:
             if line is not mine:
                 line.close()
-        _serve(mine.makefile('rwb'), stopped)
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        for stopped_pid in stopped:
-            os.kill(stopped_pid, signal.SIGKILL)
-            os.waitpid(stopped_pid, 0)
-        sys.stderr.flush()
-        os._exit(status)
+        try:
+            _serve(mine.makefile('rwb'), stopped)
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        return 0
+
+    return forked(work)
 
 
 def _serve(line: BufferedRWPair, stopped: set[int]) -> None:
@@ -167,7 +226,7 @@ def _serve(line: BufferedRWPair, stopped: set[int]) -> None:
         except EOFError:
             return
         # One word is the id of a stopped process; two are a site and a crash point.
-        pid = _woken(*words) if len(words) == 1 else _forked(*words)
+        pid = _woken(*words) if len(words) == 1 else forked(functools.partial(work, *words))
         stopped.discard(pid)
         _, status = os.waitpid(pid, os.WUNTRACED)
         if os.WIFSTOPPED(status):
@@ -182,17 +241,3 @@ def _serve(line: BufferedRWPair, stopped: set[int]) -> None:
 def _woken(pid: int) -> int:
     os.kill(pid, signal.SIGCONT)
     return pid
-
-
-def _forked(site: Site, crash_point: CrashPoint) -> int:
-    if pid := os.fork():
-        return pid
-    status = 1
-    # A child must never return to the code of its parent.
-    try:
-        status = work(site, crash_point)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kiln.db.store import Store
 from kiln.testing.clusters.crash_runs.crashing_worker import CrashPoint, Moment, counted
-from kiln.testing.clusters.crash_runs.fork_server import ForkServer
+from kiln.testing.clusters.crash_runs.fork_server import ForkLines
 from kiln.testing.clusters.simulation.course import Course, Ending
 from kiln.testing.clusters.simulation.operations import Row
 
@@ -25,9 +25,9 @@ class Trials:
     Several threads can run disturbed operations whose undisturbed end is known.
     """
 
-    def __init__(self, course: Course, server: ForkServer) -> None:
+    def __init__(self, course: Course, lines: ForkLines) -> None:
         self._course = course
-        self._server = server
+        self._lines = lines
         self._stages: dict[tuple[str, ...], tuple[Path, Ending]] = {}
         # Several threads can take the next one.
         self._numbers = itertools.count(1)
@@ -36,10 +36,13 @@ class Trials:
         """Return the end of the last operation when nothing crashes."""
         return self._stage(rows)[1]
 
-    def numbers(self, rows: Sequence[Row], moment: Moment, stride: int = 1) -> range:
-        """Return the numbers of a moment in the last operation when nothing crashes."""
+    def numbers(self, rows: Sequence[Row], moment: Moment, most: int | None = None) -> list[int]:
+        """Return the numbers of a moment in the last operation when nothing crashes.
+
+        :param most: How many of them, spread over the operation; None returns all.
+        """
         folder, _ = self._stage(rows)
-        return range(1, counted(folder).get(moment, 0) + 1, stride)
+        return spread(counted(folder).get(moment, 0), most)
 
     def disturbed(self, rows: Sequence[Row], *points: CrashPoint) -> Ending:
         """Run some operations; the last one runs in processes with these crash points."""
@@ -71,7 +74,7 @@ class Trials:
 
     def _run(self, course: Course, store: Store, points: Iterable[CrashPoint]) -> int:
         crashed, stopped = 0, []
-        with self._server.line() as line:
+        with self._lines.line() as line:
             # Until one comes to the end.
             for point in (*points, UNDISTURBED):
                 pid, status = line.run(course.site, point)
@@ -102,3 +105,10 @@ class Trials:
             folder = self.new(before)
             self._stages[key] = folder, self.go_on(folder, row)
         return self._stages[key]
+
+
+def spread(count: int, most: int | None) -> list[int]:
+    """Return numbers from 1 to a count: all, or at most so many, with 1 among them."""
+    if most is None or most >= count:
+        return list(range(1, count + 1))
+    return [1 + index * count // most for index in range(most)]

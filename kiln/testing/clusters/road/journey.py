@@ -57,17 +57,21 @@ def travelled(
     counts: Mapping[str, int],
     *,
     fresh: bool = False,
+    creation_only: bool = False,
 ) -> Journey:
     """Return the journey of a cluster from its file to its deletion.
 
     :param driver_class: A driver whose polls need no machine.
     :param other: What differs after an upgrade.
     :param fresh: Open the driver again for each call.
+    :param creation_only: End once the cluster was created.
     """
     journey = Journey()
     used = watched(driver_class, Watch(calls=journey.calls, fresh=fresh))
     with overheard(journey), UserSite(folder, used) as site:
-        Traveller(site, journey, used).go(machine, other, counts)
+        traveller = Traveller(site, journey, used)
+        traveller.creation_only = creation_only
+        traveller.go(machine, other, counts)
     return journey
 
 
@@ -87,6 +91,9 @@ def overheard(journey: Journey) -> Iterator[None]:
 
 class Traveller:
     """Makes the changes of a journey, and reads what is shown after each."""
+
+    #: True if the journey ends once the cluster was created.
+    creation_only = False
 
     def __init__(
         self, site: UserSite, journey: Journey, driver_class: type[NodeClusterDriver]
@@ -108,6 +115,8 @@ class Traveller:
         yield CREATE, first
         for node in self.site.nodes():
             self.journey.ready[node.group] = self.journey.ready.get(node.group, 0) + 1
+        if self.creation_only:
+            return
         last = list(counts)[-1]
         yield 'grow', cluster_file(self.driver, machine, {**counts, last: counts[last] + 1})
         self._verbs()

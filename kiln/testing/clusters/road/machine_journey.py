@@ -55,6 +55,8 @@ class Way:
 
     #: Each call is made on a driver that was just opened.
     fresh: bool = False
+    #: It ends once the cluster was created.
+    creation_only: bool = False
     #: Each call is made twice; the first answer is lost.
     twice: bool = False
     #: Machines refuse requests at first, and lose answers; one never comes up.
@@ -115,6 +117,7 @@ def travelled(
         with overheard(journey), network.playing(), site:
             traveller = _Traveller(site, journey, used, machines, secrets, network)
             traveller.troubled = way.troubled
+            traveller.creation_only = way.creation_only
             watch.before, watch.after = traveller.look, traveller.take
             traveller.go(machine, other, counts)
     finally:

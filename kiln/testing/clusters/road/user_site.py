@@ -249,11 +249,17 @@ class _ClassSource(DriverSource):
 _TABLES = tempfile.TemporaryDirectory(prefix='kiln-kit-')
 
 
-def _with_tables(folder: Path) -> Path:
-    """Return the file of a new store; making its tables takes longer than a cluster."""
-    made, path = Path(_TABLES.name, 'kiln.db'), folder / 'kiln.db'
+def make_tables() -> Path:
+    """Return the file of an empty store, which is made once; that takes longer than a cluster."""
+    made = Path(_TABLES.name, 'kiln.db')
     if not made.exists():
         create_file(made, SYSTEM_CLOCK)
+    return made
+
+
+def _with_tables(folder: Path) -> Path:
+    """Return the file of a new store."""
+    made, path = make_tables(), folder / 'kiln.db'
     if not path.exists():
         shutil.copy(made, path)
     return path

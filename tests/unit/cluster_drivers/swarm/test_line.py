@@ -161,6 +161,16 @@ class Lines(unittest.TestCase):
             addresses = map(str, names.get_values_for_type(x509.IPAddress))
             self.assertEqual([ADDRESS] if by_address else [], list(addresses))
 
+    def test_a_certificate_that_is_made_again_is_of_the_same_key(self):
+        keys, serials = set(), set()
+        for _ in range(2):
+            certified(self.folder, self.node, authority(), by_address=True)
+            leaf, own = x509.load_pem_x509_certificates((self.folder / 'cert.pem').read_bytes())
+            leaf.verify_directly_issued_by(own)
+            keys.add((self.folder / 'key.pem').read_text())
+            serials.add(leaf.serial_number)
+        self.assertEqual((1, 2), (len(keys), len(serials)))
+
     def verified(self, papers, name, usage='serverAuth', root=None):
         """Return what openssl says of a certificate that a node signs for a name."""
         folder = self.folder
