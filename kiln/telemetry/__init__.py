@@ -9,7 +9,7 @@ import contextlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kiln.exceptions import ConfigurationError
 from kiln.telemetry.events import Listener
@@ -47,6 +47,34 @@ def cluster_export() -> Callable[[str, Mapping[str, float | None]], None]:
     from kiln.telemetry.prometheus import ClusterGauges
 
     return ClusterGauges().export
+
+
+def operation_count(
+    kinds: Iterable[str], outcomes: Iterable[str]
+) -> Callable[[str, str, float], None]:
+    """Return the function that counts the operations that this process ends.
+
+    :raises ConfigurationError: the package for metrics is missing.
+    """
+    _require('prometheus_client', 'metrics')
+    from kiln.telemetry.prometheus_site import operation_metrics
+
+    return operation_metrics(tuple(kinds), tuple(outcomes)).count
+
+
+@contextlib.contextmanager
+def exporting_site(
+    values: Callable[[], Mapping[str, Mapping[tuple[str, ...], float]]],
+) -> Iterator[None]:
+    """Export the values of a site, read at each scrape, while the block lasts.
+
+    :raises ConfigurationError: the package for metrics is missing.
+    """
+    _require('prometheus_client', 'metrics')
+    from kiln.telemetry.prometheus_site import exporting
+
+    with exporting(values):
+        yield
 
 
 @contextlib.contextmanager

@@ -123,9 +123,9 @@ class PrometheusTest(unittest.TestCase):
         labels = {'backend': 'east', 'operation': 'delete'}
         for bound, count in (('0.005', 1), ('0.25', 1), ('0.5', 2), ('60.0', 3), ('120.0', 3)):
             self.assertEqual(
-                self.value('kiln_call_seconds_bucket', le=bound, **labels), count, bound
+                self.value('kiln_call_duration_seconds_bucket', le=bound, **labels), count, bound
             )
-        self.assertAlmostEqual(self.value('kiln_call_seconds_sum', **labels), 645.304)
+        self.assertAlmostEqual(self.value('kiln_call_duration_seconds_sum', **labels), 645.304)
         self.assertEqual((BUCKETS_S[0], BUCKETS_S[-1]), (0.005, 120))
 
     def test_failed_calls_are_timed_like_others(self):
@@ -133,7 +133,7 @@ class PrometheusTest(unittest.TestCase):
         with self.assertRaises(ServiceUnavailable):
             self.driver.delete('id-1')
         self.assertEqual(
-            self.value('kiln_call_seconds_count', backend='east', operation='delete'), 1
+            self.value('kiln_call_duration_seconds_count', backend='east', operation='delete'), 1
         )
 
     def test_the_circuit_is_0_closed_1_half_open_2_open(self):
@@ -203,7 +203,7 @@ class PrometheusTest(unittest.TestCase):
             thread.join(timeout=120)
         labels = {'backend': 'east', 'operation': 'get'}
         self.assertEqual(self.value('kiln_calls_total', code='ok', **labels), 1600)
-        self.assertEqual(self.value('kiln_call_seconds_count', **labels), 1600)
+        self.assertEqual(self.value('kiln_call_duration_seconds_count', **labels), 1600)
 
     def test_values_of_clusters_are_gauges_and_unknown_values_are_absent(self):
         gauges = ClusterGauges(self.registry)
