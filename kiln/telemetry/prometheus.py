@@ -144,7 +144,7 @@ def serve(host: str, port: int, checks: Checks) -> tuple[str, Callable[[], None]
     :raises OSError: the address cannot be used.
     """
     # Each counter would have a second series, which few servers read.
-    disable_created_metrics()
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     server, thread = start_http_server(port, addr=host)
     metrics: Any = server.get_app()
 

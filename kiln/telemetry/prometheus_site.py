@@ -27,7 +27,7 @@ class Family:
     labels: tuple[str, ...] = ()
 
 
-#: Of the store; each conductor of a site shows the same values.
+#: Metrics of the store; each conductor of a site shows the same values.
 SITE_FAMILIES = (
     Family('kiln_clusters', 'Clusters, by status.', ('status',)),
     Family('kiln_nodes', 'Nodes that are not gone, by state.', ('state',)),
@@ -48,7 +48,7 @@ SITE_FAMILIES = (
     Family('kiln_store_schema_current', '1 if the tables have the required revision, else 0.'),
     Family('kiln_store_census_seconds', 'Duration of the last count of the records of the store.'),
 )
-#: Of one conductor.
+#: Metrics of one conductor.
 CONDUCTOR_FAMILIES = (
     Family('kiln_conductor_clusters', 'Clusters that this conductor works on.'),
     Family(

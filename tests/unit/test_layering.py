@@ -192,7 +192,7 @@ HOMES = {
     ),
     'futurist': ('kiln.wrappers.executor.workers',),
     'octavia': ('kiln.adapters.octavia.driver', 'kiln.adapters.octavia.errors'),
-    'opentelemetry': ('kiln.telemetry.tracing',),
+    'opentelemetry': ('kiln.telemetry.tracing', 'kiln.telemetry.tracing_export'),
     'oslo_config': (
         'kiln.conf',
         'kiln.compute_drivers.appliance.conf',

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kiln.cli.base import KilnCommand
 from kiln.cli.site.health import Health
+from kiln.cli.site.service_notify import Notifier
 from kiln.telemetry import exporting_site, serving_metrics
 
 if TYPE_CHECKING:
@@ -31,6 +33,11 @@ class Conductor(KilnCommand):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        # Before anything starts a process, which must not have its variables.
+        notifier = Notifier()
+        if notifier.watchdog_s is not None:
+            # The watchdog ends it with SIGABRT: then the log shows where its threads are.
+            faulthandler.enable()
         with self.app.open_site() as site:
             # Fails at once where the store cannot be read.
             site.store.operations.runnable(limit=1)
@@ -40,7 +47,10 @@ class Conductor(KilnCommand):
             ):
                 if url:
                     self.app.say(f'Metrics are at {url}.')
-                with contextlib.suppress(KeyboardInterrupt):
+                with (
+                    contextlib.suppress(KeyboardInterrupt),
+                    notifier.running(health.status, health.alive),
+                ):
                     self.app.say(f'Working on clusters; {_what_ends_it()} ends it.')
                     health.conductor.wait()
                 self.app.say('Stopping.')

@@ -39,6 +39,14 @@ class Health:
             return f'Its work on clusters has stood still for {silent_s:.0f} s.'
         return ''
 
+    def status(self) -> str:
+        """Return what it does, for people."""
+        if self.conductor is None:
+            return 'Starting'
+        count = self.conductor.clusters
+        watch = '; polling the settled clusters' if self.conductor.watch.polled_at else ''
+        return f'Working on {count} cluster{"" if count == 1 else "s"}{watch}'
+
     def ready(self) -> str:
         """Return why it cannot work on clusters now; empty if it can."""
         if self.conductor is None:
