@@ -11,7 +11,8 @@ from tests.functional.telemetry.prometheus import DASHBOARD, Monitored, dashboar
 from tools.dashboard_picture import picture
 
 PAGE = DASHBOARD.parents[2] / 'source/admin/observability.rst'
-#: From drivers with a monitor, and from controllers: a conductor's builds end once they are accepted.
+#: From drivers with a monitor, and from controllers: the builds of a conductor end once they are
+#: accepted.
 ELSEWHERE = {'kiln_cluster_metric', 'kiln_builds_in_flight'}
 
 

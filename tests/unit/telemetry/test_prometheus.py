@@ -17,6 +17,11 @@ from kiln.exceptions import (
 from kiln.telemetry import serving_metrics
 from kiln.telemetry.events import CallRecord
 from kiln.telemetry.prometheus import BUCKETS_S, ClusterGauges, PrometheusListener
+from kiln.telemetry.prometheus_site import (
+    CONDUCTOR_FAMILIES,
+    SITE_FAMILIES,
+    OperationMetrics,
+)
 from kiln.testing.clock import VirtualClock
 from kiln.wrappers.observer import ObserverDriver
 from tests.unit.memory_driver import MemoryDriver
@@ -90,7 +95,9 @@ class PrometheusTest(unittest.TestCase):
 
     def test_the_rules_for_alarms_use_metrics_that_exist(self):
         rules = yaml.safe_load(RULES.read_text())['groups']
+        OperationMetrics(('create',), ('failed',), self.registry)
         names = {family.name for family in self.registry.collect()}
+        names |= {family.name for family in SITE_FAMILIES + CONDUCTOR_FAMILIES}
         found = [rule for group in rules for rule in group['rules']]
         self.assertTrue(found)
         for rule in found:
