@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kiln.cli.base import KilnCommand
 from kiln.cli.site.health import Health
 from kiln.cli.site.service_notify import Notifier
-from kiln.telemetry import exporting_site, serving_metrics
+from kiln.telemetry import default_listeners, exporting_site, serving_metrics
 
 if TYPE_CHECKING:
     from kiln.cluster_service.site import Site
@@ -38,6 +38,7 @@ class Conductor(KilnCommand):
         if notifier.watchdog_s is not None:
             # The watchdog ends it with SIGABRT: then the log shows where its threads are.
             faulthandler.enable()
+        _check_tracing(self.app.settings.compute)
         with self.app.open_site() as site:
             # Fails at once where the store cannot be read.
             site.store.operations.runnable(limit=1)
@@ -54,6 +55,16 @@ class Conductor(KilnCommand):
                     self.app.say(f'Working on clusters; {_what_ends_it()} ends it.')
                     health.conductor.wait()
                 self.app.say('Stopping.')
+
+
+def _check_tracing(options: Any) -> None:
+    """Return if traces can be made; backends are opened, and would report it, only later."""
+    default_listeners(
+        metrics=False,
+        tracing=options.tracing,
+        endpoint=options.tracing_endpoint,
+        service=options.tracing_service,
+    )
 
 
 @contextlib.contextmanager

@@ -27,6 +27,12 @@ class Refusing(Shell):
                 said = self.fails(ExitCode.USAGE, 'conductor')
                 self.assertIn(f"Cannot serve metrics at '{listen}'", said)
 
+    def test_an_unusable_address_for_traces_is_reported_at_once(self):
+        self.config.write_text('[compute]\ntracing_endpoint = 127.0.0.1:4318\n'
+                               f'[db]\nurl = sqlite:///{self.folder}/kiln.db\n')  # fmt: skip
+        said = self.fails(ExitCode.USAGE, 'conductor')
+        self.assertIn("Cannot export traces to '127.0.0.1:4318'", said)
+
     def test_an_unusable_store_is_reported_at_once(self):
         self.config.write_text('[db]\nurl = postgresql://me:hush@127.0.0.1:1/kiln\n')
         said = self.fails(ExitCode.UNAVAILABLE, 'conductor')
