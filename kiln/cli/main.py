@@ -13,6 +13,7 @@ from typing import NoReturn
 from kiln.cli import interrupts
 from kiln.cli.app import KilnApp
 from kiln.exceptions import redact_all
+from kiln.telemetry import flush_traces
 
 
 def main() -> NoReturn:
@@ -31,6 +32,7 @@ def main() -> NoReturn:
     threading.excepthook = _show
     interrupts.install(told)
     status = app.run(sys.argv[1:])
+    flush_traces()
     logging.shutdown()
     # Skip the shutdown of Python: it would wait up to a second for idle threads, and
     # without limit for a thread that a backend blocks.

@@ -25,7 +25,13 @@ from kiln.clusters.models import Cluster
 from kiln.compute.facade import Compute
 from kiln.db.store import Store
 from kiln.engine.conductor import Conductor
-from kiln.engine.context import Backends, EngineSettings, ExportReadings, Parts
+from kiln.engine.context import (
+    Backends,
+    CountOperation,
+    EngineSettings,
+    ExportReadings,
+    Parts,
+)
 from kiln.engine.driver_context import DriverContexts, existing
 from kiln.engine.measuring import Meter
 from kiln.engine.nodes.join_key import known_key
@@ -67,12 +73,14 @@ class Site:
         secrets: Secrets | None = None,
         credentials: str | None = None,
         export_readings: ExportReadings | None = None,
+        count_operation: CountOperation | None = None,
         limits: NodeLimits = DEFAULT_LIMITS,
     ) -> None:
         """Take the parts; store, backends and work source are closed with the site.
 
         :param export_readings: receives what the monitors of clusters measure while this
             process conducts; see :class:`~kiln.engine.context.Parts`.
+        :param count_operation: counts the operations that this process has ended.
         """
         self.store = store
         self.drivers = drivers
@@ -84,6 +92,7 @@ class Site:
         self._work_source = work_source or DatabaseSource(store)
         self._meter = Meter(clock)
         self._export_readings = export_readings
+        self._count_operation = count_operation
         self._ends: Deadline | None = None
         self._contexts = contexts = DriverContexts(
             store=store, backends=backends, site=name, secrets=secrets or NoSecrets(),
@@ -187,6 +196,7 @@ class Site:
                     credentials=self._contexts.credentials,
                     meter=self._meter,
                     export_readings=self._export_readings,
+                    count_operation=self._count_operation,
                     run=threads.run,
                 ),
                 source=self._work_source,
@@ -231,6 +241,7 @@ def open_site(
     secrets: Secrets | None = None,
     credentials: str | None = None,
     export_readings: ExportReadings | None = None,
+    count_operation: CountOperation | None = None,
 ) -> Site:
     """Return the site that the options of [clusters] describe; no backend is opened.
 
@@ -267,6 +278,7 @@ def open_site(
         secrets=secrets,
         credentials=credentials,
         export_readings=export_readings,
+        count_operation=count_operation,
         limits=NodeLimits(
             max_nodes_per_cluster=options.max_nodes_per_cluster,
             max_nodes_per_owner=options.max_nodes_per_owner,

@@ -7,7 +7,8 @@ import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kiln.clusters.models import Cause, Cluster, Node, NodeState, Operation, OperationState
+from kiln.clusters.models import Cause, Cluster, Node, NodeState, Operation
+from kiln.clusters.status import status_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,10 +59,9 @@ class ClusterView:
     @property
     def state(self) -> str:
         """One word for its state; computed, never stored."""
-        operation = self.operation
-        if operation is not None and not operation.state.ended:
-            return 'paused' if self.cluster.paused else operation.state.value
-        if operation is not None and operation.state is OperationState.FAILED:
-            return 'failed'
         complete = self.ready == self.wanted or self.cluster.built_elsewhere
-        return 'ready' if complete and self.cluster.trouble is None else 'degraded'
+        return status_of(
+            None if self.operation is None else self.operation.state,
+            paused=self.cluster.paused,
+            whole=complete and self.cluster.trouble is None,
+        ).value

@@ -81,7 +81,13 @@ class DriverManager:
         """
         name = self.default_backend if name is None else name
         reopen, settings = self._configured(name, clock, defaults or {})
-        notified = default_listeners(metrics=self._site.metrics, tracing=self._site.tracing)
+        site = self._site
+        notified = default_listeners(
+            metrics=site.metrics,
+            tracing=site.tracing,
+            endpoint=site.tracing_endpoint,
+            service=site.tracing_service,
+        )
         return Compute(
             reopen(), settings=settings, listeners=(*notified, *listeners), reopen=reopen
         )

@@ -29,7 +29,20 @@ SITE_OPTS = [
     cfg.BoolOpt(
         'tracing',
         default=False,
-        help='Create an OpenTelemetry span for each call to a backend.',
+        help='Create an OpenTelemetry span for each call to a backend, for the tracer provider '
+        'that the program has set up; see tracing_endpoint for programs that set up none.',
+    ),
+    cfg.StrOpt(
+        'tracing_endpoint',
+        help='URL of an OpenTelemetry collector, such as http://127.0.0.1:4318/v1/traces, to '
+        'which kiln itself exports its spans: OTLP over HTTP. It switches tracing on, and needs '
+        'kiln-compute[tracing]. Without a collector there, spans are lost, and a command can '
+        'end some seconds later. Unset: kiln exports nothing.',
+    ),
+    cfg.StrOpt(
+        'tracing_service',
+        default='kiln',
+        help='Name of this service in the spans that go to tracing_endpoint.',
     ),
 ]
 

@@ -38,6 +38,11 @@ _NOW = {
     'postgresql': 'CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)',
     'mariadb': 'UNIX_TIMESTAMP(SYSDATE(6))',
 }
+_SIZE = {
+    'postgresql': 'SELECT pg_database_size(current_database())',
+    'mariadb': 'SELECT SUM(data_length + index_length) FROM information_schema.tables '
+    'WHERE table_schema = DATABASE()',
+}
 # Transactions wait only for the database, so an idle one belongs to a stopped process.
 # Less than a third of a lease, so that a process that waits for it keeps its own leases.
 _IDLE_S = 4.0
@@ -158,6 +163,13 @@ class Database:
         if self.kind == 'mariadb':
             return insert.on_duplicate_key_update(values)
         return insert.on_conflict_do_update(index_elements=keys, set_=dict(values))
+
+    def size_bytes(self, connection: sa.Connection) -> int:
+        """Return the size of the database on its disk, with what it has not tidied up."""
+        if self.path:
+            files = (self.path, self.path.with_name(f'{self.path.name}-wal'))
+            return sum(file.stat().st_size for file in files if file.exists())
+        return int(connection.scalar(sa.text(_SIZE[self.kind])) or 0)
 
     @property
     def dialect(self) -> sa.Dialect:

@@ -14,6 +14,7 @@ from kiln.db.batch import Batch, Writing
 from kiln.db.database import Database
 from kiln.db.keys import KeyFile
 from kiln.db.leases import Leases
+from kiln.db.records.census import Censuses
 from kiln.db.records.clusters import Clusters, Templates
 from kiln.db.records.events import Events
 from kiln.db.records.nodes import Nodes
@@ -48,6 +49,7 @@ class Store:
         self.journal: Journal = Journal(database)
         self.leases: Leases = Leases(database)
         self.events: Events = Events(database)
+        self.censuses: Censuses = Censuses(database)
         self.receipts: Receipts = Receipts(database)
         self.secrets: Secrets = Secrets(database, keys)
 

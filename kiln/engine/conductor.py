@@ -76,12 +76,32 @@ class Conductor:
         self._end: StoreBroken | None = None
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        self._seen_at = parts.clock.monotonic()
+        self._seen_at = self._round_at = self._renewed_at = parts.clock.monotonic()
 
     @property
     def silent_s(self) -> float:
         """Seconds since its own thread began a turn; a few at most while it works."""
         return self._parts.clock.monotonic() - self._seen_at
+
+    @property
+    def rounds_silent_s(self) -> float:
+        """Seconds since a round ended, or since none was under way."""
+        return self._parts.clock.monotonic() - self._round_at
+
+    @property
+    def unrenewed_s(self) -> float:
+        """Seconds since all leases that it holds were renewed, or since it held none."""
+        return self._parts.clock.monotonic() - self._renewed_at
+
+    @property
+    def watch(self) -> StandingCheck:
+        """Its polls of the settled clusters."""
+        return self._watch
+
+    @property
+    def clusters(self) -> int:
+        """The number of clusters that it holds."""
+        return len(self._held)
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name='kiln-conductor', daemon=True)
@@ -154,6 +174,8 @@ class Conductor:
         if now >= self._poll_at:
             self._poll_at = now + self._parts.settings.poll_s
             self._search_work()
+        if not any(cluster.running for cluster in self._held.values()):
+            self._round_at = now
         for scope, cluster in self._held.items():
             if cluster.due <= now:
                 cluster.running = True
@@ -199,6 +221,7 @@ class Conductor:
         """Keep or release a cluster after a round."""
         scope = cluster.held.lease.scope
         cluster.running = False
+        self._round_at = self._parts.clock.monotonic()
         # It can have lost its lease meanwhile.
         if self._held.get(scope) is not cluster:
             return
@@ -222,6 +245,7 @@ class Conductor:
         settings = self._parts.settings
         self._renew_at = now + settings.lease_s / 3
         self._shorten_leases()
+        renewed = True
         for scope, cluster in list(self._held.items()):
             what = f'Cannot renew the lease of cluster {scope}'
             try:
@@ -236,6 +260,9 @@ class Conductor:
                 # The lease can still be held for a while, and the store can come back.
                 self._failures.failed(what, exc)
                 self._renew_at = now + min(settings.poll_s, settings.lease_s / 3)
+                renewed = False
+        if renewed:
+            self._renewed_at = now
 
     def _shorten_leases(self) -> None:
         try:

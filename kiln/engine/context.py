@@ -54,6 +54,8 @@ class EngineSettings:
     portion: int = 5000
 
 
+#: Takes the kind and the final state of an operation, and the seconds since it was submitted.
+CountOperation = Callable[[str, str, float], None]
 #: Takes the name of a cluster and the values of its monitor.
 ExportReadings = Callable[[str, Mapping[str, float | None]], None]
 
@@ -179,6 +181,8 @@ class Parts:
     #: Exports the values of a cluster's monitor under the cluster's name, None for an unknown
     #: value, and none at all once the cluster is deleted; None where nothing is exported.
     export_readings: ExportReadings | None = None
+    #: Counts an operation that this process has ended; None where nothing is counted.
+    count_operation: CountOperation | None = None
     #: Runs what can take a while, for the cluster whose id is given: calls of drivers.
     run: Callable[[str, Callable[[], None]], Any] = dataclasses.field(kw_only=True)
 

@@ -9,19 +9,24 @@ import contextlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kiln.exceptions import ConfigurationError
 from kiln.telemetry.events import Listener
 
 
-def default_listeners(metrics: bool, tracing: bool | None) -> tuple[Listener, ...]:
+def default_listeners(
+    metrics: bool, tracing: bool | None, *, endpoint: str | None = None, service: str = 'kiln'
+) -> tuple[Listener, ...]:
     """Return the listeners of a process, to share among all its backends.
 
     ``tracing=None`` switches traces on if OpenTelemetry is installed and the process has
     set up a tracer provider before this call.
 
-    :raises ConfigurationError: a required package is not installed.
+    :param endpoint: URL of a collector to which kiln itself exports the traces, which
+        switches them on; None leaves them to the tracer provider of the process.
+    :param service: the name of this process in exported traces.
+    :raises ConfigurationError: a required package is not installed, or the URL is wrong.
     """
     listeners: list[Listener] = []
     if metrics:
@@ -29,6 +34,9 @@ def default_listeners(metrics: bool, tracing: bool | None) -> tuple[Listener, ..
         from kiln.telemetry.prometheus import PrometheusListener
 
         listeners.append(PrometheusListener())
+    if endpoint is not None:
+        listeners.append(_exporting_listener(endpoint, service))
+        return tuple(listeners)
     if tracing:
         _require('opentelemetry', 'tracing')
     if tracing or (tracing is None and _tracing_is_set_up()):
@@ -47,6 +55,34 @@ def cluster_export() -> Callable[[str, Mapping[str, float | None]], None]:
     from kiln.telemetry.prometheus import ClusterGauges
 
     return ClusterGauges().export
+
+
+def operation_count(
+    kinds: Iterable[str], outcomes: Iterable[str]
+) -> Callable[[str, str, float], None]:
+    """Return the function that counts the operations that this process ends.
+
+    :raises ConfigurationError: the package for metrics is missing.
+    """
+    _require('prometheus_client', 'metrics')
+    from kiln.telemetry.prometheus_site import operation_metrics
+
+    return operation_metrics(tuple(kinds), tuple(outcomes)).count
+
+
+@contextlib.contextmanager
+def exporting_site(
+    values: Callable[[], Mapping[str, Mapping[tuple[str, ...], float]]],
+) -> Iterator[None]:
+    """Export the values of a site, read at each scrape, while the block lasts.
+
+    :raises ConfigurationError: the package for metrics is missing.
+    """
+    _require('prometheus_client', 'metrics')
+    from kiln.telemetry.prometheus_site import exporting
+
+    with exporting(values):
+        yield
 
 
 @contextlib.contextmanager
@@ -85,6 +121,29 @@ def _require(package: str, extra: str) -> None:
             f'Cannot switch on {extra}: Python package {package!r} is not installed. '
             f"Run: pip install 'kiln-compute[{extra}]'"
         )
+
+
+def flush_traces() -> None:
+    """Export the spans that are left, before the end of the process."""
+    if (export := sys.modules.get('kiln.telemetry.tracing_export')) is not None:
+        export.flush()
+
+
+def _exporting_listener(endpoint: str, service: str) -> Listener:
+    if not endpoint.startswith(('http://', 'https://')):
+        raise ConfigurationError(
+            f'Cannot export traces to {endpoint!r}. Write tracing_endpoint as the whole URL of an '
+            f'OTLP collector, such as http://127.0.0.1:4318/v1/traces.'
+        )
+    try:
+        from kiln.telemetry.tracing import TracingListener
+        from kiln.telemetry.tracing_export import exporting_provider
+    except ImportError as exc:
+        raise ConfigurationError(
+            f'Cannot export traces: Python package {exc.name!r} is not installed. '
+            f"Run: pip install 'kiln-compute[tracing]'"
+        ) from exc
+    return TracingListener(exporting_provider(endpoint, service))
 
 
 def _tracing_is_set_up() -> bool:

@@ -1,4 +1,4 @@
-"""Prometheus metrics; the only module that imports prometheus_client.
+"""Prometheus metrics of calls to backends, circuits, queues and monitors; their server.
 
 Labels are backends, operations, traffic and error codes, all from small fixed sets, and the
 names of clusters. IDs are never labels, so the number of series does not grow with use.
@@ -18,6 +18,7 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    disable_created_metrics,
     start_http_server,
 )
 
@@ -66,7 +67,7 @@ class _Families:
             'backend', 'operation', 'code',
         )  # fmt: skip
         self.seconds = Histogram(
-            'kiln_call_seconds',
+            'kiln_call_duration_seconds',
             'Duration of calls to a backend, in seconds.',
             ('backend', 'operation'),
             buckets=BUCKETS_S,
@@ -142,6 +143,8 @@ def serve(host: str, port: int, checks: Checks) -> tuple[str, Callable[[], None]
 
     :raises OSError: the address cannot be used.
     """
+    # Each counter would have a second series, which few servers read.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     server, thread = start_http_server(port, addr=host)
     metrics: Any = server.get_app()
 

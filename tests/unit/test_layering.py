@@ -192,7 +192,7 @@ HOMES = {
     ),
     'futurist': ('kiln.wrappers.executor.workers',),
     'octavia': ('kiln.adapters.octavia.driver', 'kiln.adapters.octavia.errors'),
-    'opentelemetry': ('kiln.telemetry.tracing',),
+    'opentelemetry': ('kiln.telemetry.tracing', 'kiln.telemetry.tracing_export'),
     'oslo_config': (
         'kiln.conf',
         'kiln.compute_drivers.appliance.conf',
@@ -206,7 +206,7 @@ HOMES = {
         'kiln.adapters.octavia.driver',
     ),
     'oslo_log': ('kiln.cli',),
-    'prometheus_client': ('kiln.telemetry.prometheus',),
+    'prometheus_client': ('kiln.telemetry.prometheus', 'kiln.telemetry.prometheus_site'),
     'psycopg': ('kiln.db.postgresql',),
     'pybreaker': ('kiln.wrappers.circuit',),
     'redis': ('kiln.wrappers.circuit.redis', 'kiln.engine.work_sources.board_clients'),

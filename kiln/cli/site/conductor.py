@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from kiln.cli.base import KilnCommand
-from kiln.cli.exit_codes import explain
-from kiln.exceptions import KilnError
-from kiln.telemetry import serving_metrics
+from kiln.cli.site.health import Health
+from kiln.cli.site.service_notify import Notifier
+from kiln.telemetry import default_listeners, exporting_site, serving_metrics
 
 if TYPE_CHECKING:
     from kiln.cluster_service.site import Site
-    from kiln.engine.conductor import Conductor as EngineConductor
-
-#: A conductor that works does something every few seconds.
-_LONGEST_SILENCE_S = 60.0
 
 
 class Conductor(KilnCommand):
@@ -35,48 +33,53 @@ class Conductor(KilnCommand):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        # Before anything starts a process, which must not have its variables.
+        notifier = Notifier()
+        if notifier.watchdog_s is not None:
+            # The watchdog ends it with SIGABRT: then the log shows where its threads are.
+            faulthandler.enable()
+        _check_tracing(self.app.settings.compute)
         with self.app.delays.muted(), self.app.open_site() as site:
             # Fails at once where the store cannot be read.
             site.store.operations.runnable(limit=1)
-            options = self.app.settings.clusters
-            health = _Health(site, options.lease)
-            checks = {'/healthz': health.alive, '/readyz': health.ready}
             with (
-                serving_metrics(options.metrics_listen, checks) as url,
-                site.conducting() as conductor,
+                _watched(site, self.app.settings.clusters) as (url, health),
+                site.conducting() as health.conductor,
             ):
-                health.conductor = conductor
                 if url:
                     self.app.say(f'Metrics are at {url}.')
-                with contextlib.suppress(KeyboardInterrupt):
+                with (
+                    contextlib.suppress(KeyboardInterrupt),
+                    notifier.running(health.status, health.alive),
+                ):
                     self.app.say(f'Working on clusters; {_what_ends_it()} ends it.')
-                    conductor.wait()
+                    health.conductor.wait()
                 self.app.say('Stopping.')
 
 
-class _Health:
-    """Answers the questions of a supervisor, such as Kubernetes, about this conductor."""
+def _check_tracing(options: Any) -> None:
+    """Return if traces can be made; backends are opened, and would report it, only later."""
+    default_listeners(
+        metrics=False,
+        tracing=options.tracing,
+        endpoint=options.tracing_endpoint,
+        service=options.tracing_service,
+    )
 
-    def __init__(self, site: Site, lease_s: float) -> None:
-        self._site = site
-        self._longest_s = max(_LONGEST_SILENCE_S, 2 * lease_s)
-        #: None until it works.
-        self.conductor: EngineConductor | None = None
 
-    def alive(self) -> str:
-        """Return since when it does nothing, for which a restart is the remedy."""
-        silent_s = 0.0 if self.conductor is None else self.conductor.silent_s
-        return f'It has done nothing for {silent_s:.0f} s.' if silent_s > self._longest_s else ''
+@contextlib.contextmanager
+def _watched(site: Site, options: Any) -> Iterator[tuple[str, Health]]:
+    """Serve metrics and health of a conductor while the block lasts, if so configured."""
+    from kiln.cluster_service.site_metrics import SharedCensus, SiteMetrics
 
-    def ready(self) -> str:
-        """Return why it cannot work on clusters now: it starts, or the store is not usable."""
-        if self.conductor is None:
-            return 'It is starting.'
-        try:
-            self._site.store.operations.runnable(limit=1)
-        except KilnError as exc:
-            return explain(exc)
-        return self.alive()
+    census = SharedCensus(site.store)
+    health = Health(census, lease_s=options.lease, watch_s=options.watch)
+    metrics = SiteMetrics(census, lambda: health.conductor)
+    checks = {'/healthz': health.alive, '/readyz': health.ready}
+    with contextlib.ExitStack() as stack:
+        if options.metrics_listen:
+            stack.enter_context(exporting_site(metrics.values))
+        yield stack.enter_context(serving_metrics(options.metrics_listen, checks)), health
 
 
 def _what_ends_it() -> str:

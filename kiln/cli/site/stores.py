@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kiln.clock import SYSTEM_CLOCK, Clock
-from kiln.clusters.models import NodeState
+from kiln.clusters.models import NodeState, OperationKind, OperationState
 from kiln.conf import secrets as secrets_conf
 from kiln.conf.db import default_url
 from kiln.conf.hooks import directory_of, file_of
 from kiln.exceptions import ConfigurationError
 from kiln.plugins.extras import importing
-from kiln.telemetry import cluster_export
+from kiln.telemetry import cluster_export, operation_count
 
 if TYPE_CHECKING:
     from kiln.cluster_service.site import Site
@@ -118,11 +118,21 @@ def configured_site(
             secrets=secrets or open_secrets(secrets_conf.directory_of(conf.secrets.directory)),
             credentials=conf.secrets.credentials,
             export_readings=cluster_export() if conf.compute.metrics else None,
+            count_operation=_operation_count() if _counts(conf) else None,
         )
     # Nothing else would close the store.
     except BaseException:
         store.close()
         raise
+
+
+def _counts(conf: Any) -> bool:
+    return bool(conf.compute.metrics or conf.clusters.metrics_listen)
+
+
+def _operation_count() -> Callable[[str, str, float], None]:
+    outcomes = [state for state in OperationState if state.ended]
+    return operation_count(map(str, OperationKind), map(str, outcomes))
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -19,9 +20,10 @@ from kiln.db.tables.schema import operation as table
 
 #: The final states after which an operation can be reopened.
 _RETRIED = (OperationState.FAILED.value, OperationState.CANCELLED.value)
-_OPEN = table.c.state.in_([state.value for state in OperationState if not state.ended])
+#: True for operations that have not ended.
+OPEN = table.c.state.in_([state.value for state in OperationState if not state.ended])
 #: A cancelled operation ends even while its cluster is paused.
-_RUNNABLE = (_OPEN, sa.or_(sa.not_(cluster.c.paused), table.c.cancelled))
+_RUNNABLE = (OPEN, sa.or_(sa.not_(cluster.c.paused), table.c.cancelled))
 
 
 class Operations(Records):
@@ -70,7 +72,7 @@ class Operations(Records):
 
         :raises ClusterNotFound: the operation does not exist.
         """
-        stopping = sa.update(table).where(table.c.id == operation_id, _OPEN)
+        stopping = sa.update(table).where(table.c.id == operation_id, OPEN)
         with self._database.writing() as connection:
             connection.execute(stopping.values(cancelled=True))
             return self._find(connection, operation_id)
@@ -130,7 +132,7 @@ class Operations(Records):
 
     def open(self, cluster_id: str) -> tuple[Operation, ...]:
         """Return the operations of a cluster that have not ended, oldest first."""
-        question = sa.select(table).where(table.c.cluster_id == cluster_id, _OPEN)
+        question = sa.select(table).where(table.c.cluster_id == cluster_id, OPEN)
         return self._read(OPERATION.value, question.order_by(table.c.seq))
 
     def newest(self) -> Mapping[str, Operation]:
@@ -158,11 +160,7 @@ class Operations(Records):
         these are claimed.
         """
         question = (
-            sa.select(table.c.cluster_id)
-            .join(cluster, cluster.c.id == table.c.cluster_id)
-            .join(lease, lease.c.scope == table.c.cluster_id)
-            .where(*_RUNNABLE, lease.c.expires < self._database.now)
-            .group_by(table.c.cluster_id)
+            waiting(self._database.now)
             .order_by(sa.func.min(table.c.seq))
             # ``besides`` can have more ids than a statement can have parameters.
             .limit(limit + len(besides))
@@ -207,7 +205,7 @@ def enter(connection: sa.Connection, operation: Operation, *, supersede: bool = 
     :raises ClusterBusy: another operation is running, and ``supersede`` is not set.
     """
     if supersede:
-        others = sa.and_(table.c.cluster_id == operation.cluster_id, _OPEN)
+        others = sa.and_(table.c.cluster_id == operation.cluster_id, OPEN)
         connection.execute(sa.update(table).where(others).values(cancelled=True))
     else:
         _refuse_other(connection, operation.cluster_id, operation.kind)
@@ -215,7 +213,7 @@ def enter(connection: sa.Connection, operation: Operation, *, supersede: bool = 
 
 
 def _open_ones(connection: sa.Connection, cluster_id: str) -> Iterable[Operation]:
-    question = sa.select(table).where(table.c.cluster_id == cluster_id, _OPEN)
+    question = sa.select(table).where(table.c.cluster_id == cluster_id, OPEN)
     return read(OPERATION.value, connection.execute(question.order_by(table.c.seq)))
 
 
@@ -234,12 +232,23 @@ def _busy(connection: sa.Connection, verb: str, other: Operation) -> str:
 
 def put_off(connection: sa.Connection, cluster_id: str, *, since: float, at: float) -> None:
     """Extend the deadlines of a cluster by the time of its pause, within a change."""
-    open_ones = sa.select(table).where(table.c.cluster_id == cluster_id, _OPEN)
+    open_ones = sa.select(table).where(table.c.cluster_id == cluster_id, OPEN)
     for operation in read(OPERATION.value, connection.execute(open_ones)):
         if operation.deadline_at:
             lost = max(0.0, at - max(since, operation.created_at))
             mine = sa.update(table).where(table.c.id == operation.id)
             connection.execute(mine.values(deadline_at=operation.deadline_at + lost))
+
+
+def waiting(now: sa.ColumnElement[float]) -> Any:
+    """Return the query for the ids of clusters that have work and no engine."""
+    return (
+        sa.select(table.c.cluster_id)
+        .join(cluster, cluster.c.id == table.c.cluster_id)
+        .join(lease, lease.c.scope == table.c.cluster_id)
+        .where(*_RUNNABLE, lease.c.expires < now)
+        .group_by(table.c.cluster_id)
+    )
 
 
 def newest_seqs() -> sa.Select[tuple[int]]:

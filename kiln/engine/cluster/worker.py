@@ -72,6 +72,8 @@ class Worker(abc.ABC):
         tx.left = len(self._nodes)
         for node_id in tx.commit(self._parts.store, self.held.lease):
             LOG.error('Node %s already has another machine; the second one is left', node_id)
+        if tx.ended:
+            self._count(tx.under_way)
         for launch in tx.launches:
             # A process that was stopped after the commit can resume when another has the lease.
             self.held.ensure()
@@ -83,6 +85,11 @@ class Worker(abc.ABC):
                 self.reload()
                 self._nodes.wake_at(tx.monotonic)
         self.due = self._nodes.next_at
+
+    def _count(self, ended: Operation) -> None:
+        if (count := self._parts.count_operation) is not None:
+            took_s = (ended.ended_at or 0.0) - ended.created_at
+            count(ended.kind.value, ended.state.value, max(0.0, took_s))
 
     # ---- for each kind of work ---------------------------------------------------
 

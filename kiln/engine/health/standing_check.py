@@ -70,6 +70,14 @@ class StandingCheck:
         self._failures = Failures(LOG)
         self._closed = ClockEvent(parts.clock)
         self._thread: threading.Thread | None = None
+        self._turned_at = parts.clock.monotonic()
+        #: When a poll was last done, since the epoch; None if another conductor polls.
+        self.polled_at: float | None = None
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the last turn was done; a poll of slow backends can take minutes."""
+        return self._parts.clock.monotonic() - self._turned_at
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name='kiln-watch', daemon=True)
@@ -98,7 +106,13 @@ class StandingCheck:
         Blocks until the backends have answered; safe to repeat.
         """
         if not self._has_watch():
-            return
+            self.polled_at = None
+        else:
+            self._poll()
+            self.polled_at = self._parts.clock.time()
+        self._turned_at = self._parts.clock.monotonic()
+
+    def _poll(self) -> None:
         self._refresh()
         nodes = [node for one in self._settled.values() for node in one.nodes]
         clusters = {cluster_id: one.nodes for cluster_id, one in self._settled.items()}

@@ -16,6 +16,7 @@ from kiln.db.upkeep import revision_of
 from tests.unit.db import samples, test_batch, test_leases, test_processes, test_upkeep
 from tests.unit.db.case import ClusterCase, take_over
 from tests.unit.db.records import (
+    test_census,
     test_clusters,
     test_events,
     test_operations,
@@ -26,6 +27,7 @@ from tests.unit.db.records import (
 
 SUITES = (
     test_batch.Acceptance, test_batch.Batches, test_batch.Burial, test_batch.Doom,
+    test_census.CensusOfAStore,
     test_clusters.Changing, test_clusters.Creating, test_clusters.Templates,
     test_events.Events, test_leases.Fences, test_leases.Leases, test_operations.NodesAtALook,
     test_operations.Operations, test_operations.Work, test_processes.Processes,

@@ -90,7 +90,7 @@ def given(folder: pathlib.Path) -> None:
         'mesh-key': 'a secret of all nodes of a mesh',
         'drivers/keyed_v1/driver.yaml': DRIVER,
         'drivers/keyed_v1/templates/start.sh': START,
-        **{f'{name}.yaml': CLUSTER.format(name=name) for name in ('web', 'shop', 'blog')},
+        **{f'{name}.yaml': CLUSTER.format(name=name) for name in ('web', 'shop', 'blog', 'late')},
     }
     for name, text in files.items():
         path = folder / name
@@ -203,3 +203,24 @@ class StartedTest(unittest.TestCase):
         self.assertIn('answered ok: hooks reads nothing', self.log())
         left = self.machine.run('sh', '-c', 'ls /tmp/systemd-private-*-kiln-conductor*/tmp').stdout
         self.assertNotIn('kiln-hook-', left)
+
+    def test_systemd_restarts_a_conductor_that_stands_still(self):
+        # As shipped it takes a minute.
+        self.override('[Service]\nWatchdogSec=3\nRestartSec=0\n')
+        names = ('Type', 'ActiveState', 'NRestarts')
+        working = {'Type': 'notify', 'ActiveState': 'active', 'NRestarts': '0'}
+        self.assertEqual(working, self.properties(*names))
+        self.assertIn('Working on 0 clusters', self.properties('StatusText')['StatusText'])
+        before = self.properties('MainPID')
+        self.machine.run('systemctl', 'kill', '--kill-who=main', '--signal=STOP', UNIT)
+        ends_at = time.monotonic() + PATIENCE_S
+        while self.properties(*names) != working | {'NRestarts': '1'}:
+            if time.monotonic() > ends_at:
+                self.fail(self.log())
+            time.sleep(0.3)
+        self.assertNotEqual(before, self.properties('MainPID'))
+        self.assertIn('Watchdog timeout', self.log())
+        # It shows where the former one was.
+        self.assertIn('Fatal Python error: Aborted', self.log())
+        self.kiln('up', '--no-wait', '/srv/late.yaml')
+        self.until('late', 'ready')

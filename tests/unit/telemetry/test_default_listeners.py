@@ -4,6 +4,8 @@ import subprocess
 import sys
 import unittest
 
+COLLECTOR = 'http://127.0.0.1:4318/v1/traces'
+
 
 class DefaultListenersTest(unittest.TestCase):
     """Default listeners, each test in its own process to check imports and setup."""
@@ -48,6 +50,10 @@ class DefaultListenersTest(unittest.TestCase):
         found, _ = self.listeners('metrics=False, tracing=True')
         self.assertEqual(found, ['TracingListener'])
 
+    def test_an_endpoint_switches_traces_on(self):
+        found, _ = self.listeners(f'False, False, endpoint={COLLECTOR!r}')
+        self.assertEqual(found, ['TracingListener'])
+
     def test_traces_are_on_by_default_if_the_process_has_set_up_a_provider(self):
         before = (
             'from opentelemetry import trace\n'
@@ -76,6 +82,8 @@ class DefaultListenersTest(unittest.TestCase):
         for package, call, extra in (
             ('prometheus_client', 'metrics=True, tracing=None', 'metrics'),
             ('opentelemetry', 'metrics=False, tracing=True', 'tracing'),
+            ('opentelemetry.sdk', f'False, None, endpoint={COLLECTOR!r}', 'tracing'),
+            ('opentelemetry.exporter', f'False, None, endpoint={COLLECTOR!r}', 'tracing'),
         ):
             with self.subTest(package):
                 found, _ = self.listeners(call, before=f'sys.modules[{package!r}] = None')

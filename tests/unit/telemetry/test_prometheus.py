@@ -17,6 +17,11 @@ from kiln.exceptions import (
 from kiln.telemetry import serving_metrics
 from kiln.telemetry.events import CallRecord
 from kiln.telemetry.prometheus import BUCKETS_S, ClusterGauges, PrometheusListener
+from kiln.telemetry.prometheus_site import (
+    CONDUCTOR_FAMILIES,
+    SITE_FAMILIES,
+    OperationMetrics,
+)
 from kiln.testing.clock import VirtualClock
 from kiln.wrappers.observer import ObserverDriver
 from tests.unit.memory_driver import MemoryDriver
@@ -90,7 +95,9 @@ class PrometheusTest(unittest.TestCase):
 
     def test_the_rules_for_alarms_use_metrics_that_exist(self):
         rules = yaml.safe_load(RULES.read_text())['groups']
+        OperationMetrics(('create',), ('failed',), self.registry)
         names = {family.name for family in self.registry.collect()}
+        names |= {family.name for family in SITE_FAMILIES + CONDUCTOR_FAMILIES}
         found = [rule for group in rules for rule in group['rules']]
         self.assertTrue(found)
         for rule in found:
@@ -123,9 +130,9 @@ class PrometheusTest(unittest.TestCase):
         labels = {'backend': 'east', 'operation': 'delete'}
         for bound, count in (('0.005', 1), ('0.25', 1), ('0.5', 2), ('60.0', 3), ('120.0', 3)):
             self.assertEqual(
-                self.value('kiln_call_seconds_bucket', le=bound, **labels), count, bound
+                self.value('kiln_call_duration_seconds_bucket', le=bound, **labels), count, bound
             )
-        self.assertAlmostEqual(self.value('kiln_call_seconds_sum', **labels), 645.304)
+        self.assertAlmostEqual(self.value('kiln_call_duration_seconds_sum', **labels), 645.304)
         self.assertEqual((BUCKETS_S[0], BUCKETS_S[-1]), (0.005, 120))
 
     def test_failed_calls_are_timed_like_others(self):
@@ -133,7 +140,7 @@ class PrometheusTest(unittest.TestCase):
         with self.assertRaises(ServiceUnavailable):
             self.driver.delete('id-1')
         self.assertEqual(
-            self.value('kiln_call_seconds_count', backend='east', operation='delete'), 1
+            self.value('kiln_call_duration_seconds_count', backend='east', operation='delete'), 1
         )
 
     def test_the_circuit_is_0_closed_1_half_open_2_open(self):
@@ -203,7 +210,7 @@ class PrometheusTest(unittest.TestCase):
             thread.join(timeout=120)
         labels = {'backend': 'east', 'operation': 'get'}
         self.assertEqual(self.value('kiln_calls_total', code='ok', **labels), 1600)
-        self.assertEqual(self.value('kiln_call_seconds_count', **labels), 1600)
+        self.assertEqual(self.value('kiln_call_duration_seconds_count', **labels), 1600)
 
     def test_values_of_clusters_are_gauges_and_unknown_values_are_absent(self):
         gauges = ClusterGauges(self.registry)

@@ -5,8 +5,8 @@ import sqlite3
 import types
 
 from kiln.cli.exit_codes import ExitCode
-from kiln.cli.site.conductor import _Health
-from kiln.clusters.exceptions import StoreError
+from kiln.cli.site.health import Health
+from kiln.cluster_service.site_metrics import SharedCensus
 from tests.unit.cli.shell import Shell
 from tests.unit.cli.site_shell import SiteShell
 
@@ -27,6 +27,12 @@ class Refusing(Shell):
                 said = self.fails(ExitCode.USAGE, 'conductor')
                 self.assertIn(f"Cannot serve metrics at '{listen}'", said)
 
+    def test_an_unusable_address_for_traces_is_reported_at_once(self):
+        self.config.write_text('[compute]\ntracing_endpoint = 127.0.0.1:4318\n'
+                               f'[db]\nurl = sqlite:///{self.folder}/kiln.db\n')  # fmt: skip
+        said = self.fails(ExitCode.USAGE, 'conductor')
+        self.assertIn("Cannot export traces to '127.0.0.1:4318'", said)
+
     def test_an_unusable_store_is_reported_at_once(self):
         self.config.write_text('[db]\nurl = postgresql://me:hush@127.0.0.1:1/kiln\n')
         said = self.fails(ExitCode.UNAVAILABLE, 'conductor')
@@ -43,30 +49,60 @@ class Refusing(Shell):
         self.assertIn("'kiln db restore FILE'", said)
 
 
-class Health(SiteShell):
+class HealthOfAConductor(SiteShell):
+    def setUp(self):
+        super().setUp()
+        self.opened = self.enterContext(self.site())
+        census = SharedCensus(self.opened.store, keep_s=0.0)
+        self.health = Health(census, lease_s=15.0, watch_s=30.0)
+
+    def conductor(self, **more):
+        """Return the times of a conductor."""
+        watch = types.SimpleNamespace(silent_s=more.pop('poll_s', 1.0))
+        times = {'silent_s': 1.0, 'rounds_silent_s': 1.0, 'unrenewed_s': 1.0, **more}
+        return types.SimpleNamespace(watch=watch, **times)
+
     def test_a_conductor_is_ready_once_it_works(self):
-        with self.site() as site:
-            health = _Health(site, 15.0)
-            self.assertEqual(('', 'It is starting.'), (health.alive(), health.ready()))
-            with site.conducting() as health.conductor:
-                self.assertEqual(('', ''), (health.alive(), health.ready()))
+        self.assertEqual(('', 'It is starting.'), (self.health.alive(), self.health.ready()))
+        with self.opened.conducting() as self.health.conductor:
+            self.assertEqual(('', ''), (self.health.alive(), self.health.ready()))
 
     def test_a_conductor_that_does_nothing_for_long_is_not_alive(self):
-        with self.site() as site:
-            health = _Health(site, 15.0)
-            health.conductor = types.SimpleNamespace(silent_s=59.0)
-            self.assertEqual('', health.alive())
-            health.conductor = types.SimpleNamespace(silent_s=61.0)
-            self.assertEqual('It has done nothing for 61 s.', health.alive())
-            self.assertEqual(health.alive(), health.ready())
+        for what, most_s, wrong in (
+            ('silent_s', 60.0, 'It has done nothing for 61 s.'),
+            ('rounds_silent_s', 300.0, 'Its work on clusters has stood still for 301 s.'),
+        ):
+            with self.subTest(what):
+                self.health.conductor = self.conductor(**{what: most_s - 1})
+                self.assertEqual('', self.health.alive())
+                self.health.conductor = self.conductor(**{what: most_s + 1})
+                self.assertEqual(wrong, self.health.alive())
+                self.assertEqual(wrong, self.health.ready())
+
+    def test_a_conductor_without_leases_or_polls_is_alive_and_not_ready(self):
+        for what, after_s, wrong in (
+            ('unrenewed_s', 16.0, 'It has not renewed its leases for 16 s'),
+            ('poll_s', 601.0, 'Its poll of the settled clusters has taken 601 s so far.'),
+        ):
+            with self.subTest(what):
+                self.health.conductor = self.conductor(**{what: after_s})
+                self.assertEqual('', self.health.alive())
+                self.assertIn(wrong, self.health.ready())
 
     def test_without_its_store_a_conductor_is_alive_and_not_ready(self):
-        def unreadable(limit):
-            raise StoreError('Cannot read the store: the disk is gone. Bring it back.')
+        self.health.conductor = self.conductor()
+        self.change('DROP TABLE lease')
+        self.assertIn('no such table: lease', self.health.ready())
+        self.assertEqual('', self.health.alive())
 
-        operations = types.SimpleNamespace(runnable=unreadable)
-        site = types.SimpleNamespace(store=types.SimpleNamespace(operations=operations))
-        health = _Health(site, 15.0)
-        health.conductor = types.SimpleNamespace(silent_s=1.0)
-        self.assertIn('the disk is gone', health.ready())
-        self.assertEqual('', health.alive())
+    def test_with_tables_of_another_revision_a_conductor_is_not_ready(self):
+        self.health.conductor = self.conductor()
+        self.change("UPDATE alembic_version SET version_num = '9999'")
+        said = self.health.ready()
+        self.assertIn('The store has revision 9999, and this version of kiln needs', said)
+
+    def change(self, statement):
+        path = self.folder / 'state/kiln.db'
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute(statement)
+            connection.commit()

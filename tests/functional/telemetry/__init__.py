@@ -1,0 +1,1 @@
+"""Suites on a real Prometheus and on a collector of traces."""
