@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from kiln.clock import Clock
 from kiln.clusters.models import MACHINES_SEEN, MACHINES_UNSEEN, Cause, Event, Node
-from kiln.db.records.events import Events
+from kiln.db.store import Store
 from kiln.engine.health.machine_state import watched
 
 LOG = logging.getLogger(__name__)
@@ -22,8 +22,8 @@ class SilentBackends:
     The states of the nodes are left unchanged, so without the event nobody would notice.
     """
 
-    def __init__(self, events: Events, clock: Clock) -> None:
-        self._events = events
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._events = store.events
         self._clock = clock
         #: The backends that do not answer.
         self._silent: set[str] = set()

@@ -63,7 +63,7 @@ class StandingCheck:
         self._owner = f'{owner}.watch'
         self._offer = offer
         self._poller = MachinePoller(parts.backends)
-        self._silence = SilentBackends(parts.store.events, parts.clock)
+        self._silence = SilentBackends(parts.store, parts.clock)
         self._tending = DriverUpkeep(parts, self._owner)
         self._settled: dict[str, _Settled] = {}
         self._lease: Lease | None = None
