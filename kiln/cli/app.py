@@ -112,7 +112,7 @@ class KilnApp(App):
         """The configured backends, loaded on first use."""
         from kiln.compute.backends import DriverManager
 
-        return DriverManager(self.settings)
+        return DriverManager(self.settings, report=self.say)
 
     @property
     def backend_name(self) -> str:
