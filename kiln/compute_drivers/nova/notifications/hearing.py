@@ -31,6 +31,8 @@ class Hearing:
         # When the create request of each build without a report was sent.
         self._unheard: dict[str, float] = {}
         self._heard_at = -math.inf
+        # When the connection was made; never, while there is none.
+        self._up_at = math.inf
         self._last_at: float | None = None
         #: True from the proof that Nova reports no builds to the next report about one.
         self.deaf = False
@@ -60,10 +62,15 @@ class Hearing:
             for server_id in server_ids:
                 self._unheard.pop(server_id, None)
 
-    def lost(self) -> None:
-        """Expect no reports about any server: the connection broke, and some might be lost."""
+    def up(self) -> None:
+        """Expect reports: the connection was made."""
         with self._lock:
-            self._unheard.clear()
+            self._up_at = self._clock.monotonic()
+
+    def down(self) -> None:
+        """Expect no reports: the connection broke."""
+        with self._lock:
+            self._up_at = math.inf
 
     def shown(self, server_ids: Collection[str]) -> str | None:
         """Take in the servers that Nova's API shows as built.
@@ -72,7 +79,9 @@ class Hearing:
         """
         with self._lock:
             quiet = self._quiet()
-            unheard = [one for one in server_ids if self._unheard.pop(one, None) is not None]
+            sent = {one: self._unheard.pop(one, -math.inf) for one in server_ids}
+            # What was sent before the connection was made can have been reported before it.
+            unheard = [one for one, at in sent.items() if at >= self._up_at]
             if not unheard or not quiet or self.deaf:
                 return None
             self.deaf = True
@@ -92,5 +101,5 @@ class Hearing:
         if not self._unheard:
             return False
         # Builds are remembered in the order in which they were sent.
-        since = max(self._heard_at, next(iter(self._unheard.values())))
+        since = max(self._heard_at, self._up_at, next(iter(self._unheard.values())))
         return self._clock.monotonic() - since >= QUIET_S

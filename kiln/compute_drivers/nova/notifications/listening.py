@@ -59,11 +59,12 @@ class ListeningDriver(ServerDriver):
 
     def _up(self) -> None:
         self._news.begin()
+        self._hearing.up()
         self._hurry()
 
     def _down(self) -> None:
         self._news.end()
-        self._hearing.lost()
+        self._hearing.down()
         self._hurry()
 
     def _heard(self, server: Server) -> None:
@@ -115,7 +116,7 @@ class ListeningDriver(ServerDriver):
         server_id = super()._build(request)
         sent_at = self._builds.sent.get(server_id, -math.inf)
         if sent_at >= began:
-            if place and self._news.last(server_id) is None:
+            if self._news.last(server_id) is None:
                 self._hearing.sent(server_id, sent_at)
             # It was created now, not found: it is building, unless the bus reported more.
             self._news.note({'id': server_id, 'OS-EXT-STS:vm_state': 'building'}, place)

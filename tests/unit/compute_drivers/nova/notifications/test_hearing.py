@@ -21,6 +21,7 @@ class Hearings(unittest.TestCase):
     def setUp(self):
         self.clock = VirtualClock()
         self.hearing = Hearing(self.clock)
+        self.hearing.up()
 
     def send(self, *server_ids):
         for server_id in server_ids:
@@ -81,13 +82,23 @@ class Hearings(unittest.TestCase):
         self.assertFalse(self.hearing.quiet())
         self.assertFalse(self.hearing.heard('b', ours=True))
 
-    def test_builds_that_are_gone_or_from_before_a_break_are_not_waited_for(self):
-        for forget in (lambda: self.hearing.forget(['a']), self.hearing.lost):
-            self.send('a')
-            self.clock.advance(QUIET_S)
-            self.assertTrue(self.hearing.quiet())
-            forget()
-            self.assertFalse(self.hearing.quiet())
+    def test_builds_that_are_gone_are_not_waited_for(self):
+        self.send('a')
+        self.clock.advance(QUIET_S)
+        self.hearing.forget(['a'])
+        self.assertFalse(self.hearing.quiet())
+
+    def test_a_build_from_before_the_connection_is_waited_for_but_proves_nothing(self):
+        self.hearing.down()
+        self.send('a')
+        self.clock.advance(QUIET_S)
+        self.assertFalse(self.hearing.quiet())
+        self.hearing.up()
+        self.clock.advance(QUIET_S - 0.1)
+        self.assertFalse(self.hearing.quiet())
+        self.clock.advance(0.1)
+        self.assertTrue(self.hearing.quiet())
+        self.assertIsNone(self.hearing.shown(['a']))
 
     def test_the_time_of_the_last_report_is_known(self):
         self.assertIsNone(self.hearing.last_heard_s())
