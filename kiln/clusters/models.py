@@ -276,6 +276,8 @@ class Holding:
     kind: str
     id: str
     node_id: str | None = None
+    #: None for what no node has, and in rows of older versions of kiln.
+    node_name: str | None = None
     seen_at: float = 0.0
     #: When the backend confirmed, queried by id, that it does not exist; of a cluster that
     #: an engine of its driver's own built, when the driver reported so.

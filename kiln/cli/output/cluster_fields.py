@@ -180,4 +180,10 @@ def confirmed_by(one: Holding) -> str:
 
 
 def _held(one: Holding) -> dict[str, Any]:
-    return {'kind': one.kind, 'id': one.id, 'backend': one.backend, 'node_id': one.node_id}
+    return {
+        'kind': one.kind,
+        'id': one.id,
+        'backend': one.backend,
+        'node': one.node_name,
+        'node_id': one.node_id,
+    }

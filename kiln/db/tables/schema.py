@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
 #: The newest migration; a store with another revision is refused.
-REVISION = '0005'
+REVISION = '0006'
 
 metadata = sa.MetaData()
 
@@ -180,6 +180,8 @@ holding = _table(
     sa.Column('kind', _WORD, primary_key=True),
     sa.Column('id', _NAME, primary_key=True),
     sa.Column('node_id', _ID),
+    # The node itself does not outlive its cluster.
+    sa.Column('node_name', _NAME),
     sa.Column('seen_at', _TIME, nullable=False),
     sa.Column('gone_at', _TIME),
     sa.Index('holding_by_backend', 'backend', 'kind', 'id'),

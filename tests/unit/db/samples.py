@@ -97,4 +97,5 @@ def event(message='built', cluster_id='c-web', **more):
 
 def holding(holding_id='port-1', cluster_id='c-web', **more):
     values = {'backend': 'nova', 'kind': 'port', 'node_id': 'n-1', 'seen_at': 3.0}
+    values['node_name'] = 'web-1'
     return Holding(cluster_id=cluster_id, id=holding_id, **values | more)

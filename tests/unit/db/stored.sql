@@ -2,8 +2,8 @@ INSERT INTO "cluster" VALUES('c-web','web','small','{"name":"web","template":"sm
 INSERT INTO "cluster_template" VALUES('small','{"name":"small","coe":"swarm","driver":"nodes_v1==1.2.*","machine":{"compute_driver":null,"server_type":null,"image":"debian","flavor":"m1","keys":null,"networks":["net"],"sec_groups":[],"parameters":{"a":{"b":"\u00fc"}}},"groups":[{"name":"edge","shape":{"count":2,"flavors":{},"zones":{"rule":"counts","names":[],"counts":{"az1":1,"az2":1}},"placements":[]},"role":"worker","machine":{"compute_driver":null,"server_type":"container","image":null,"flavor":null,"keys":null,"networks":null,"sec_groups":null,"parameters":{}},"min_count":0,"max_count":null,"strategy":{"max_surge":{"amount":1,"percent":false},"max_unavailable":{"amount":1,"percent":false},"batch":4},"fallback":{"flavors":["m2"],"zones":["az3"]},"health":{"startup_timeout_s":600.0,"unhealthy_after_s":300.0,"max_unhealthy":{"amount":40,"percent":true},"max_in_flight":1},"deletion":[]}]}',1700000000.0);
 INSERT INTO "event" VALUES(1,'c-web','node_built','built',1.0,'op-web','n-1','{"late":false}');
 INSERT INTO "event" VALUES(2,'c-web','node_built','seen ?�',2.0,NULL,NULL,NULL);
-INSERT INTO "holding" VALUES('c-web','nova','port','port-1','n-1',3.0,NULL);
-INSERT INTO "holding" VALUES('c-web','nova','port','port-2',NULL,3.0,4.5);
+INSERT INTO "holding" VALUES('c-web','nova','port','port-1','n-1',3.0,NULL,'web-1');
+INSERT INTO "holding" VALUES('c-web','nova','port','port-2',NULL,3.0,4.5,NULL);
 INSERT INTO "lease" VALUES('c-web','me',1,1700000030.0);
 INSERT INTO "node" VALUES('n-1','c-web','work','web-n-1','flavor_x','az1','nova','unhealthy','sha:2',3,'server-1','10.0.0.1','asked for','{"code":"quota_exceeded","message":"Cannot build node web-w-7f: the quota is used up.","hint":"Delete some instances.","because":{"code":"nova","message":"Quota exceeded for cores: \u00fc\ud83d\udd25\u0000","hint":"","because":null}}',1.25,2.5);
 INSERT INTO "node" VALUES('n-2','c-web','work','web-n-2',NULL,'az2','nova','planned','',1,NULL,NULL,'',NULL,0.0,0.0);
