@@ -199,6 +199,8 @@ class Node:
     attempt: int = 1
     compute_id: str | None = None
     address: str | None = None
+    #: The zone that the backend reports for its machine; ``place`` has the requested one.
+    found_zone: str | None = None
     #: Why it is to be removed; empty for a node that is to stay.
     doomed: str = ''
     cause: Cause | None = None

@@ -29,7 +29,8 @@ class List(KilnLister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with self.app.open_backend() as compute:
             listed = compute.list_amphorae(owner=parsed_args.owner, timeout=parsed_args.timeout)
-            found = [amphora_fields(amphora) for amphora in listed.result()]
+            now = self.app.clock.time()
+            found = [amphora_fields(amphora, now) for amphora in listed.result()]
         everything = (
             parsed_args.long or parsed_args.columns or parsed_args.formatter in ('json', 'yaml')
         )
@@ -43,7 +44,8 @@ class Show(KilnShow):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with self.app.open_backend() as compute:
-            return fields(amphora_fields(find(compute, parsed_args.amphora, parsed_args.timeout)))
+            found = find(compute, parsed_args.amphora, parsed_args.timeout)
+            return fields(amphora_fields(found, self.app.clock.time()))
 
 
 class Status(KilnShow):

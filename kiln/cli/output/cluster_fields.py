@@ -98,7 +98,8 @@ def node_fields(node: Node) -> dict[str, Any]:
         'state': node.state.value,
         'address': node.address,
         'flavor': node.place.flavor,
-        'zone': node.place.zone,
+        # Where the cluster names none, the backend chose one.
+        'zone': node.place.zone or node.found_zone,
         'since': moment(node.since or None),
         'id': node.id,
         'backend': node.backend,

@@ -93,6 +93,7 @@ node = _table(
     sa.Column('attempt', sa.Integer(), nullable=False),
     sa.Column('compute_id', _NAME),
     sa.Column('address', _NAME),
+    sa.Column('found_zone', _NAME),
     sa.Column('doomed', _TEXT, nullable=False),
     sa.Column('cause', _TEXT),
     sa.Column('created_at', _TIME, nullable=False),

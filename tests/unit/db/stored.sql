@@ -5,8 +5,8 @@ INSERT INTO "event" VALUES(2,'c-web','node_built','seen ?�',2.0,NULL,NULL,NULL
 INSERT INTO "holding" VALUES('c-web','nova','port','port-1','n-1',3.0,NULL,'web-1');
 INSERT INTO "holding" VALUES('c-web','nova','port','port-2',NULL,3.0,4.5,NULL);
 INSERT INTO "lease" VALUES('c-web','me',1,1700000030.0);
-INSERT INTO "node" VALUES('n-1','c-web','work','web-n-1','flavor_x','az1','nova','unhealthy','sha:2',3,'server-1','10.0.0.1','asked for','{"code":"quota_exceeded","message":"Cannot build node web-w-7f: the quota is used up.","hint":"Delete some instances.","because":{"code":"nova","message":"Quota exceeded for cores: \u00fc\ud83d\udd25\u0000","hint":"","because":null}}',1.25,2.5);
-INSERT INTO "node" VALUES('n-2','c-web','work','web-n-2',NULL,'az2','nova','planned','',1,NULL,NULL,'',NULL,0.0,0.0);
+INSERT INTO "node" VALUES('n-1','c-web','work','web-n-1','flavor_x','az1','nova','unhealthy','sha:2',3,'server-1','10.0.0.1','asked for','{"code":"quota_exceeded","message":"Cannot build node web-w-7f: the quota is used up.","hint":"Delete some instances.","because":{"code":"nova","message":"Quota exceeded for cores: \u00fc\ud83d\udd25\u0000","hint":"","because":null}}',1.25,2.5,'az1');
+INSERT INTO "node" VALUES('n-2','c-web','work','web-n-2',NULL,'az2','nova','planned','',1,NULL,NULL,'',NULL,0.0,0.0,NULL);
 INSERT INTO "operation" VALUES(1,'op-web','c-web','create','waiting','{"force":true,"of":["n-1"]}',1,9.5,1.5,2.0,NULL,'{"code":"quota_exceeded","message":"Cannot build node web-w-7f: the quota is used up.","hint":"Delete some instances.","because":{"code":"nova","message":"Quota exceeded for cores: \u00fc\ud83d\udd25\u0000","hint":"","because":null}}',0);
 INSERT INTO "step" VALUES('s-1','op-web','c-web','build','intent','n-1',1,'key-s-1',1.5,8.5,NULL,NULL,NULL);
 INSERT INTO "step" VALUES('s-2','op-web','c-web','build','done','n-1',1,'key-s-2',1.5,NULL,3.5,'{"id":"server-1"}','{"code":"quota_exceeded","message":"Cannot build node web-w-7f: the quota is used up.","hint":"Delete some instances.","because":{"code":"nova","message":"Quota exceeded for cores: \u00fc\ud83d\udd25\u0000","hint":"","because":null}}');

@@ -1,4 +1,4 @@
-"""Migration that adds the names of nodes to what receipts list."""
+"""Migration that adds the names of nodes to receipts, and their actual zones to nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ down_revision = '0005'
 
 
 def upgrade() -> None:
-    """Add the column, and fill it for the nodes that still have a row."""
+    """Add the columns; the names are filled for the nodes that still have a row."""
+    op.add_column('node', sa.Column('found_zone', sa.String(255)))
     op.add_column('holding', sa.Column('node_name', sa.String(255)))
     holding = sa.table('holding', *map(sa.column, ('node_id', 'node_name')))
     node = sa.table('node', *map(sa.column, ('id', 'name')))
