@@ -98,13 +98,14 @@ class Check(KilnShow):
         # A terminal of 100 columns shows all of a table.
         as_table = parsed_args.formatter == 'table'
         shown = textwrap.fill(', '.join(abilities), 75) if as_table else abilities
+        detail = textwrap.fill(health.detail, 75) if as_table else health.detail
         if not health.healthy:
             self.status = ExitCode.UNAVAILABLE
         return fields(
             {
                 'backend': self.app.backend_name,
                 'healthy': health.healthy,
-                'detail': health.detail,
+                'detail': detail,
                 'latency_s': round(health.latency_s, 6),
                 'abilities': shown,
             }
