@@ -246,17 +246,19 @@ class Planning:
     # ---- making proposals --------------------------------------------------------
 
     def _new(self, spec: ClusterSpec) -> Proposal:
+        image: Image | None = None
+        problems: tuple[Problem, ...] = ()
         try:
-            image, problems = self._image(spec), ()
+            image = self._image(spec)
         except InvalidCluster as exc:
             # A wrong image must not hide wrong flavors and zones.
-            image, problems = None, exc.problems
+            problems = tuple(exc.problems)
         try:
             return dataclasses.replace(self._chosen(spec, image), problems=problems)
         except KilnError as exc:
             if not problems:
                 raise
-            # Without the image, no driver might fit; that is no further mistake.
+            # The driver can depend on the image, so a wrong choice is not reported as well.
             further = exc.problems if isinstance(exc, WithProblems) else ()
             raise InvalidCluster([*problems, *further]) from exc
 

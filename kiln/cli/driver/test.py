@@ -162,8 +162,9 @@ class Test(KilnCommand):
     def _behaviours(self, args: argparse.Namespace, of_cluster: bool) -> Iterable[Behaviour]:
         if of_cluster:
             from kiln.testing.clusters import suite as clusters
+            from kiln.testing.clusters.subjects import find_driver
 
-            driver_class = clusters.find_driver(cluster_reference(self.app.settings, args.name))
+            driver_class = find_driver(cluster_reference(self.app.settings, args.name))
             return clusters.behaviours(args.select, driver_class)
         # Without SQLAlchemy, which someone who writes a compute driver does not need.
         from kiln.testing.conformance import suite as compute

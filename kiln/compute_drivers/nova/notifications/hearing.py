@@ -31,7 +31,7 @@ class Hearing:
         # When the create request of each build without a report was sent.
         self._unheard: dict[str, float] = {}
         self._heard_at = -math.inf
-        # When the connection was made; never, while there is none.
+        # When the connection was made; infinite without a connection.
         self._up_at = math.inf
         self._last_at: float | None = None
         #: True from the proof that Nova reports no builds to the next report about one.
