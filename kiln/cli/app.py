@@ -113,7 +113,7 @@ class KilnApp(App):
         """The configured backends, loaded on first use."""
         from kiln.compute.backends import DriverManager
 
-        return DriverManager(self.settings)
+        return DriverManager(self.settings, report=self.say)
 
     @functools.cached_property
     def delays(self) -> Delays:

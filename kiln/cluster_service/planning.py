@@ -19,12 +19,14 @@ from kiln.cluster_service import requests
 from kiln.cluster_service.choosing import chosen, removals
 from kiln.cluster_service.drivers import SiteDrivers, previews
 from kiln.cluster_service.proposals import Proposal, changes_spec
+from kiln.cluster_service.spec_changes import over, with_groups, without
 from kiln.clusters.exceptions import (
     ClusterBusy,
     ClusterError,
     ClusterNotFound,
     InvalidCluster,
     Problem,
+    WithProblems,
 )
 from kiln.clusters.limits import DEFAULT_LIMITS, NodeLimits
 from kiln.clusters.models import Cause, Cluster, Node, NodeState, Operation, OperationKind
@@ -34,8 +36,6 @@ from kiln.clusters.spec import (
     ClusterTemplate,
     MachineSpec,
     NodeGroupSpec,
-    effective,
-    given,
 )
 from kiln.db.store import Store
 from kiln.engine.driver_context import DriverContexts, existing
@@ -49,6 +49,7 @@ from kiln.engine.plan.counts import check_count, resized
 from kiln.engine.plan.desired import Desired, Zones
 from kiln.engine.plan.diff import resize
 from kiln.engine.plan.lifecycle import cause_of
+from kiln.exceptions import KilnError
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NOBODY: Mapping[str, str] = MappingProxyType({})
@@ -121,7 +122,7 @@ class Planning:
         members = [node for node in nodes if node.group == group.name]
         found = resize(wanted, members, count, named)
         group = dataclasses.replace(group, shape=found.shape)
-        after = dataclasses.replace(there, spec=_with_groups(there.spec, [group]))
+        after = dataclasses.replace(there, spec=with_groups(there.spec, [group]))
         if (scale := self._scale_choice(after, nodes)) is not None:
             found = chosen(scale, group, members, found, named, forced=request.force)
         return self._changed(
@@ -143,7 +144,7 @@ class Planning:
         shape = resized(group.shape, count)
         if problems := check_count(group, count):
             raise InvalidCluster(problems)
-        spec = _with_groups(there.spec, [dataclasses.replace(group, shape=shape)])
+        spec = with_groups(there.spec, [dataclasses.replace(group, shape=shape)])
         args = {'group': group.name, 'remove': list(request.remove)}
         after = dataclasses.replace(there, spec=spec)
         return self._changed(there, after, OperationKind.RESIZE, args=args)
@@ -152,19 +153,19 @@ class Planning:
     def _(self, request: requests.Upgrade) -> Proposal:
         there, _ = self._there(request.cluster)
         if not request.groups:
-            machine = _over(there.spec.machine, request.machine)
+            machine = over(there.spec.machine, request.machine)
             # A group's own values would hide the values requested for all groups.
             groups = [
-                dataclasses.replace(one, machine=_without(one.machine, request.machine))
+                dataclasses.replace(one, machine=without(one.machine, request.machine))
                 for one in there.spec.groups
             ]
-            spec = dataclasses.replace(_with_groups(there.spec, groups), machine=machine)
+            spec = dataclasses.replace(with_groups(there.spec, groups), machine=machine)
         else:
             chosen = [_group(there, name) for name in request.groups]
-            spec = _with_groups(
+            spec = with_groups(
                 there.spec,
                 [
-                    dataclasses.replace(one, machine=_over(one.machine, request.machine))
+                    dataclasses.replace(one, machine=over(one.machine, request.machine))
                     for one in chosen
                 ],
             )
@@ -245,7 +246,24 @@ class Planning:
     # ---- making proposals --------------------------------------------------------
 
     def _new(self, spec: ClusterSpec) -> Proposal:
-        decision = self._drivers.choose(spec, image=self._image(spec))
+        image: Image | None = None
+        problems: tuple[Problem, ...] = ()
+        try:
+            image = self._image(spec)
+        except InvalidCluster as exc:
+            # A wrong image must not hide wrong flavors and zones.
+            problems = tuple(exc.problems)
+        try:
+            return dataclasses.replace(self._chosen(spec, image), problems=problems)
+        except KilnError as exc:
+            if not problems:
+                raise
+            # The driver can depend on the image, so a wrong choice is not reported as well.
+            further = exc.problems if isinstance(exc, WithProblems) else ()
+            raise InvalidCluster([*problems, *further]) from exc
+
+    def _chosen(self, spec: ClusterSpec, image: Image | None) -> Proposal:
+        decision = self._drivers.choose(spec, image=image)
         cluster = Cluster(
             id=str(uuid.uuid4()),
             name=spec.name,
@@ -411,7 +429,7 @@ class Planning:
         """Return the image that shows the cluster's operating system: its own, or a group's."""
         for machine in (spec.machine, *(group.machine for group in spec.groups)):
             if machine.image is not None:
-                return self._images(_over(spec.machine, machine))
+                return self._images(over(spec.machine, machine))
         return None
 
     def _template(self, request: requests.Declare) -> ClusterTemplate | None:
@@ -469,23 +487,3 @@ def _group(cluster: Cluster, name: str) -> NodeGroupSpec:
         groups = ', '.join(one.name for one in cluster.spec.groups)
         raise ClusterNotFound(f'Cluster {cluster.name!r} has no group {name!r}; it has {groups}.')
     return found
-
-
-def _with_groups(spec: ClusterSpec, changed: Iterable[NodeGroupSpec]) -> ClusterSpec:
-    by_name = {group.name: group for group in changed}
-    groups = tuple(by_name.get(group.name, group) for group in spec.groups)
-    return dataclasses.replace(spec, groups=groups)
-
-
-def _over(machine: MachineSpec, change: MachineSpec) -> MachineSpec:
-    """Return a machine with a change applied."""
-    return effective(cluster=machine, group=change).machine
-
-
-def _without(machine: MachineSpec, change: MachineSpec) -> MachineSpec:
-    """Return a machine without the values that a change sets."""
-    unset: dict[str, Any] = dict.fromkeys(name for name, _ in given(change))
-    parameters = {
-        name: value for name, value in machine.parameters.items() if name not in change.parameters
-    }
-    return dataclasses.replace(machine, parameters=parameters, **unset)

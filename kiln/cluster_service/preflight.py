@@ -90,7 +90,7 @@ class Preflight:
             join_key=functools.partial(self._join_key, proposal.cluster),
             template=proposal.template,
         )
-        problems = list(_credential_problems(context, proposal.cluster))
+        problems = [*proposal.problems, *_credential_problems(context, proposal.cluster)]
         validate = functools.partial(
             driver.validate, context=context, cluster=proposal.cluster, plan=proposal.change()
         )
@@ -103,8 +103,9 @@ class Preflight:
             if plan.adds or plan.replaces:
                 problems += self._group_problems(desired, proposal, plan, places)
         refusals = self._refusals(dict.fromkeys(question for question, _ in places))
+        known = {problem.message for problem in proposal.problems}
         for question, path in places:
-            if question in refusals:
+            if question in refusals and refusals[question] not in known:
                 problems.append(Problem(message=refusals[question], path=path))
         if problems:
             raise InvalidCluster(dict.fromkeys(problems))

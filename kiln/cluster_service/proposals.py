@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kiln.cluster_drivers.values import PlannedChange, PlannedGroup
+from kiln.clusters.exceptions import Problem
 from kiln.clusters.models import Cluster, Node, OperationKind
 from kiln.clusters.spec import ClusterTemplate
 from kiln.engine.plan.changes import ClusterPlan, named
@@ -56,6 +57,8 @@ class Proposal:
     template: ClusterTemplate | None = None
     #: Warnings that do not prevent the operation.
     notices: tuple[str, ...] = ()
+    #: Mistakes found while planning; the preflight reports them with all others.
+    problems: tuple[Problem, ...] = ()
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -199,6 +199,8 @@ class Node:
     attempt: int = 1
     compute_id: str | None = None
     address: str | None = None
+    #: The zone that the backend reports for its machine; ``place`` has the requested one.
+    found_zone: str | None = None
     #: Why it is to be removed; empty for a node that is to stay.
     doomed: str = ''
     cause: Cause | None = None
@@ -279,6 +281,8 @@ class Holding:
     kind: str
     id: str
     node_id: str | None = None
+    #: None for what no node has, and in rows of older versions of kiln.
+    node_name: str | None = None
     seen_at: float = 0.0
     #: When the backend confirmed, queried by id, that it does not exist; of a cluster that
     #: an engine of its driver's own built, when the driver reported so.

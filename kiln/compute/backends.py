@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from kiln.compute.stack import StackSettings, check_listeners
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.conf import compute as compute_conf
+from kiln.conf.unknown import unknown_options
 from kiln.exceptions import ConfigurationError, DriverNotFound, InvalidRequest
 from kiln.telemetry import default_listeners
 from kiln.telemetry.events import Listener
@@ -20,6 +22,8 @@ from kiln.wrappers.circuit.settings import CircuitSettings
 from kiln.wrappers.executor.settings import ExecutorSettings
 from kiln.wrappers.rate import RateSettings
 from kiln.wrappers.watcher.interval import WatcherSettings
+
+LOG = logging.getLogger(__name__)
 
 
 def open_compute(
@@ -50,10 +54,15 @@ def open_compute(
 
 
 class DriverManager:
-    """Opens the backends of one configuration."""
+    """Opens the backends of one configuration.
 
-    def __init__(self, conf: Any) -> None:
+    Each option of a backend that nothing reads is reported once; by default it is logged.
+    """
+
+    def __init__(self, conf: Any, *, report: Callable[[str], None] = LOG.warning) -> None:
         self._conf = conf
+        self._report = report
+        self._reported: set[str] = set()
         self._site = kiln_conf.register(conf, compute_conf.GROUP, compute_conf.SITE_OPTS)
 
     @property
@@ -120,6 +129,11 @@ class DriverManager:
             ) from exc
         options = kiln_conf.register(self._conf, group, driver_class.options, defaults)
         owner = self._site.owner
+        unknown = unknown_options(
+            self._conf, group, [*compute_conf.BACKEND_OPTS, *driver_class.options]
+        )
+        self._report_once(unknown)
+        hint = ' '.join(['', *unknown])
         # A driver that needs no options is opened by its name alone.
         absent = '' if name in self.backends() else self._absence(group)
 
@@ -127,15 +141,22 @@ class DriverManager:
             try:
                 return driver_class.open(options, name=name, owner=owner, clock=clock)
             except ConfigurationError as exc:
-                raise ConfigurationError(f'Cannot open backend {name!r}: {absent}{exc}') from exc
+                why = f'{absent}{exc}{hint}'
+                raise ConfigurationError(f'Cannot open backend {name!r}: {why}') from exc
             # A vendor's constructor can raise anything; operators need one line.
             except Exception as exc:
                 raise ConfigurationError(
                     f'Cannot open backend {name!r}: its driver refuses the options of '
-                    f'[{group}]: {exc}'
+                    f'[{group}]: {exc}{hint}'
                 ) from exc
 
         return open_driver, settings
+
+    def _report_once(self, sentences: Iterable[str]) -> None:
+        for sentence in sentences:
+            if sentence not in self._reported:
+                self._reported.add(sentence)
+                self._report(sentence)
 
     def _absence(self, group: str) -> str:
         configured = ', '.join(self.backends())

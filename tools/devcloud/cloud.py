@@ -109,11 +109,15 @@ class Cloud:
             raise CloudError('constraints.txt has changed since: first "down --wipe"')
         self._steps.mark([] if done else [versions])
         self._wishes.save(place.wishes)
-        packages.install_debian(place)
+        packages.install_debian(place, self._say)
         venvs = {service.venv_name: service.venv for service in self._services}
         for name, venv in venvs.items():
             of_one = [service for service in self._services if service.venv_name == name]
-            venv.install(text for service in of_one for text in service.requirements)
+            wanted = {text for service in of_one for text in service.requirements}
+            # The shell of `env` uses the programs of the first one.
+            if name == Service.venv_name:
+                wanted.update(text for service in self._services for text in service.clients)
+            venv.install(wanted, self._say)
         packages.install_plugins(place, venvs[Service.venv_name])
         write(place.clouds_yaml, clouds_yaml(place))
         self._say('installed')
@@ -125,6 +129,7 @@ class Cloud:
             self._configure(service)
         names = [name for service in services for name in service.databases]
         self._database.create(names)
+        self._say(f'configuring {" ".join(service.name for service in services)}')
         in_parallel(functools.partial(self._make_schema, service) for service in services)
         processes = [process for service in services for process in service.processes()]
         for stage in Stage:

@@ -55,13 +55,14 @@ def debian_packages(exists: Callable[[str], bool] = os.path.exists) -> list[str]
     return [package for file, package in DEBIAN.items() if not exists(file)]
 
 
-def install_debian(place: Place) -> None:
+def install_debian(place: Place, say: Callable[[str], None]) -> None:
     """Install the missing packages of the three servers, and of Python itself."""
     absent = debian_packages()
     if not absent:
         return
     if os.geteuid() != 0 or shutil.which('apt-get') is None:
         raise CloudError(f'as root, run: apt-get install {" ".join(absent)}')
+    say(f'installing {" ".join(absent)}, with apt')
     # Debian would start a server of its own for each package.
     made = not POLICY.exists()
     if made:
@@ -113,12 +114,13 @@ class Venv:
         """Return the path of a data file that a package installs."""
         return self.path / 'etc' / name
 
-    def install(self, requirements: Iterable[str]) -> None:
+    def install(self, requirements: Iterable[str], say: Callable[[str], None]) -> None:
         """Install missing requirements, at the versions of constraints.txt."""
         have = self._stamped() if self.python.exists() else set()
         needed = missing(requirements, have)
         if not needed:
             return
+        say(f'installing in {self._name}, which takes minutes: {" ".join(needed)}')
         if not self.python.exists():
             run(self._place, self._name, _interpreter(), '-m', 'venv', self.path)
         self._pip(needed)

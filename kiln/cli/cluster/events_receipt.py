@@ -15,7 +15,7 @@ from kiln.clusters.exceptions import ClusterNotFound
 
 if TYPE_CHECKING:
     from kiln.cluster_service.service import Clusters
-    from kiln.clusters.models import Event, Tombstone
+    from kiln.clusters.models import Event, Holding, Tombstone
 
 #: Seconds between two polls for new events.
 _FOLLOW_S = 0.5
@@ -108,7 +108,13 @@ def _receipt_lines(receipt: Tombstone) -> Iterator[str]:
         how = f'gone at {moment(one.gone_at)}'
         if one.of_engine:
             how = f'its driver reported at {moment(one.gone_at)} that all of it is deleted'
-        yield f'  {one.kind} {one.id} of {one.backend}: {how}'
+        yield f'  {_what(one)}: {how}'
     for one in abandoned:
-        yield f'  {one.kind} {one.id} of {one.backend}: ABANDONED, it might still exist'
+        yield f'  {_what(one)}: ABANDONED, it might still exist'
     yield f'{len(gone)} confirmed gone, {len(abandoned)} abandoned'
+
+
+def _what(one: Holding) -> str:
+    # Receipts of older versions have no names of nodes.
+    of_node = f'node {one.node_name}, ' if one.node_name else ''
+    return f'{of_node}{one.kind} {one.id} of {one.backend}'

@@ -67,7 +67,7 @@ class Build(KilnLister):
         argument('--image', metavar='ID', help='Id of the image.'),
         repeated('--key', 'KEY', 'SSH key; can be repeated.'),
         repeated('--sec-group', 'GROUP', 'Security group; can be repeated.'),
-        repeated('--network', 'ID', 'Id of a network; can be repeated.'),
+        repeated('--network', 'NETWORK', 'Name or id of a network; can be repeated.'),
         repeated('--port', 'ID', 'Id of a port; can be repeated.'),
         argument('--zone', help='Availability zone.'),
         argument('--server-group', metavar='ID', help='Id of the server group.'),

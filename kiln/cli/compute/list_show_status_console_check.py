@@ -29,7 +29,8 @@ class List(KilnLister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with self.app.open_backend() as compute:
             listed = compute.list_amphorae(owner=parsed_args.owner, timeout=parsed_args.timeout)
-            found = [amphora_fields(amphora) for amphora in listed.result()]
+            now = self.app.clock.time()
+            found = [amphora_fields(amphora, now) for amphora in listed.result()]
         everything = (
             parsed_args.long or parsed_args.columns or parsed_args.formatter in ('json', 'yaml')
         )
@@ -43,7 +44,8 @@ class Show(KilnShow):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with self.app.open_backend() as compute:
-            return fields(amphora_fields(find(compute, parsed_args.amphora, parsed_args.timeout)))
+            found = find(compute, parsed_args.amphora, parsed_args.timeout)
+            return fields(amphora_fields(found, self.app.clock.time()))
 
 
 class Status(KilnShow):
@@ -96,13 +98,14 @@ class Check(KilnShow):
         # A terminal of 100 columns shows all of a table.
         as_table = parsed_args.formatter == 'table'
         shown = textwrap.fill(', '.join(abilities), 75) if as_table else abilities
+        detail = textwrap.fill(health.detail, 75) if as_table else health.detail
         if not health.healthy:
             self.status = ExitCode.UNAVAILABLE
         return fields(
             {
                 'backend': self.app.backend_name,
                 'healthy': health.healthy,
-                'detail': health.detail,
+                'detail': detail,
                 'latency_s': round(health.latency_s, 6),
                 'abilities': shown,
             }

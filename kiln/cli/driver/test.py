@@ -22,15 +22,17 @@ from kiln.cli.base import KilnCommand
 from kiln.cli.driver.lookup import KIND, cluster_reference, is_cluster, is_path
 from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.clusters.exceptions import ClusterDriverUnknown
+from kiln.compute.loading import load_compute_driver
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import DriverNotFound
 from kiln.wrappers.base import DriverWrapper
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from kiln.compute.facade import Compute
     from kiln.testing.conformance import BehaviourResult, ConformanceReport
+    from kiln.testing.runner import Behaviour
 
     Progress = Callable[[BehaviourResult], None] | None
 
@@ -117,6 +119,7 @@ class Test(KilnCommand):
             metavar='PATTERN',
             help='Only behaviours with this name or subject, with wildcards; can be repeated.',
         ),
+        flag('--list', 'Only list the behaviours by subject, in the words that --select takes.'),
         _COMPUTE,
         _CLUSTER,
         TEXT_FORMAT,
@@ -128,7 +131,11 @@ class Test(KilnCommand):
             self.app.stderr.flush()
 
         live = parsed_args.formatter == 'text' and self.app.stderr.isatty()
-        judge = self._cluster if is_cluster(self.app, parsed_args) else self._compute
+        of_cluster = is_cluster(self.app, parsed_args)
+        if parsed_args.list:
+            self._list(parsed_args, of_cluster)
+            return
+        judge = self._cluster if of_cluster else self._compute
         try:
             report = judge(parsed_args, progress if live else None)
         except (DriverNotFound, ClusterDriverUnknown) as exc:
@@ -139,6 +146,33 @@ class Test(KilnCommand):
             self.app.stderr.write('\n')
         self.write_as(parsed_args.formatter, text=report.render(), data=report.to_dict())
         self.status = _STATUS[report.verdict.value]
+
+    def _list(self, args: argparse.Namespace, of_cluster: bool) -> None:
+        subjects: dict[str, list[str]] = {}
+        for _, subject, name in self._behaviours(args, of_cluster):
+            subjects.setdefault(subject, []).append(name.removeprefix('test_').replace('_', ' '))
+        _check_selection(args, bool(subjects))
+        lines = [
+            line
+            for subject, names in subjects.items()
+            for line in (subject, *(f'  {name}' for name in names))
+        ]
+        data = [{'subject': one, 'behaviours': names} for one, names in subjects.items()]
+        self.write_as(args.formatter, text='\n'.join(lines), data=data)
+
+    def _behaviours(self, args: argparse.Namespace, of_cluster: bool) -> Iterable[Behaviour]:
+        if of_cluster:
+            from kiln.testing.clusters import suite as clusters
+            from kiln.testing.clusters.subjects import find_driver
+
+            driver_class = find_driver(cluster_reference(self.app.settings, args.name))
+            return clusters.behaviours(args.select, driver_class)
+        # Without SQLAlchemy, which someone who writes a compute driver does not need.
+        from kiln.testing.conformance import suite as compute
+
+        if args.name not in self.app.backends.backends():
+            load_compute_driver(args.name)
+        return compute.behaviours(args.select)
 
     def _compute(self, args: argparse.Namespace, progress: Progress) -> ConformanceReport:
         # Imported here, because only developers need the kit.

@@ -98,7 +98,8 @@ def node_fields(node: Node) -> dict[str, Any]:
         'state': node.state.value,
         'address': node.address,
         'flavor': node.place.flavor,
-        'zone': node.place.zone,
+        # Where the cluster names none, the backend chose one.
+        'zone': node.place.zone or node.found_zone,
         'since': moment(node.since or None),
         'id': node.id,
         'backend': node.backend,
@@ -180,4 +181,10 @@ def confirmed_by(one: Holding) -> str:
 
 
 def _held(one: Holding) -> dict[str, Any]:
-    return {'kind': one.kind, 'id': one.id, 'backend': one.backend, 'node_id': one.node_id}
+    return {
+        'kind': one.kind,
+        'id': one.id,
+        'backend': one.backend,
+        'node': one.node_name,
+        'node_id': one.node_id,
+    }

@@ -10,8 +10,8 @@ from cliff.columns import FormattableColumn
 
 from kiln.models import Amphora, ComputeStatus, State
 
-#: The columns that fit on a narrow terminal.
-BRIEF = ('id', 'name', 'state', 'addresses', 'zone')
+#: The columns of a short list.
+BRIEF = ('id', 'name', 'state', 'addresses', 'zone', 'flavor', 'image', 'age')
 
 
 class Cell(FormattableColumn[Any]):
@@ -65,18 +65,20 @@ def age(seconds: float | None) -> str | None:
     return ' '.join(parts[:2])
 
 
-def amphora_fields(amphora: Amphora) -> dict[str, Any]:
-    """Return all fields of an amphora that can be shown, brief columns first."""
+def amphora_fields(amphora: Amphora, now: float = 0.0) -> dict[str, Any]:
+    """Return all fields of an amphora that can be shown at a time, brief columns first."""
+    made_at = amphora.created_at
     return {
         'id': amphora.id,
         'name': amphora.name,
         'state': amphora.state.value,
         'addresses': [address.address for address in amphora.addresses],
         'zone': amphora.availability_zone,
-        'created_at': moment(amphora.created_at),
-        'type': amphora.amphora_type.value,
         'flavor': amphora.flavor,
         'image': amphora.image_id,
+        'age': None if made_at is None else age(now - made_at),
+        'created_at': moment(made_at),
+        'type': amphora.amphora_type.value,
         'server_group': amphora.server_group_id,
         'build_key': amphora.build_key,
         'owner': amphora.owner,

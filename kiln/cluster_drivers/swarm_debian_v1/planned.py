@@ -63,8 +63,9 @@ def _lost(
     come = sum(len(group.added) for group in plan.groups if controls(group.name))
     after = len(stay) + come
     if len(stay) < len(there) and after - len(dead) < rules.majority(after):
-        yield Problem(
-            message=f'{len(dead)} of the remaining managers do not work, so the swarm would '
-            f'lose its quorum: replace them first',
-            path='nodegroups',
-        )
+        why = f'{len(dead)} of the remaining managers do not work, so the swarm would lose its '
+        why += 'quorum: replace them first'
+        if not after:
+            why = 'no manager would remain, and with the last one the swarm is lost: delete the '
+            why += 'cluster instead, or keep a manager'
+        yield Problem(message=why, path='nodegroups')

@@ -1,17 +1,17 @@
-"""Cached look-ups of flavors, images, zones, security groups and keys by name."""
+"""Cached look-ups of flavors, images, zones, networks, security groups and keys by name."""
 
 from __future__ import annotations
 
 import re
 import threading
 import uuid
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api.client import Services
-from kiln.compute_drivers.nova.building.body import PERSONALITY
+from kiln.compute_drivers.nova.building.body import NO_NETWORK, PERSONALITY, split
 from kiln.exceptions import (
     AmphoraComputeError,
     InvalidBuildRequest,
@@ -24,7 +24,10 @@ from kiln.models import ImageFacts
 TAG = 'tag:'
 #: Seconds between two look-ups of an unknown name.
 _MISS_S = 5.0
+#: How many names of what exists an error lists.
 _NAMED = 20
+#: How many names are requested for an error.
+_LISTED = 100
 #: Glance's own fields of an image, beside the properties that its owner set.
 _NO_PROPERTIES = frozenset({
     'id', 'name', 'status', 'visibility', 'checksum', 'owner', 'created_at', 'updated_at',
@@ -37,7 +40,7 @@ _PATH = re.compile(r'\w[\w .@-]*')
 
 
 class Catalogue:
-    """Flavors, images, zones, security groups and keys of one project."""
+    """Flavors, images, zones, networks, security groups and keys of one project."""
 
     def __init__(
         self, services: Services, clock: Clock, *, ttl_s: float, image_owner: str | None
@@ -80,7 +83,8 @@ class Catalogue:
     def _flavors(self, asked: Asked) -> dict[str, str]:
         rows = list(self._services.pages(asked, '/flavors', 'flavors', {}, self._flavor_page))
         # An id takes precedence over an equal name.
-        return {row['name']: row['id'] for row in rows} | {row['id']: row['id'] for row in rows}
+        ids = {row['id']: row['id'] for row in rows}
+        return {row['name']: row['id'] for row in rows} | ids
 
     def image_id(self, asked: Asked, image: str) -> str:
         """Return the id of an image given by id, name or tag."""
@@ -88,11 +92,10 @@ class Catalogue:
             return image
         found = self._remembered(('image', image), self._ttl_s, lambda: self._images(asked, image))
         if not found:
-            with self._lock:
-                self._known.pop(('image', image), None)
-            raise _none(asked, 'active image', image, ())
+            self._drop(('image', image))
+            raise _none(asked, 'active image', image, self._image_names(asked))
         if len(found) > 1 and not image.startswith(TAG):
-            raise _invalid(asked, f'{len(found)} images are named {image!r}: {", ".join(found)}.')
+            raise _ambiguous(asked, 'image', image, found)
         return str(found[0])
 
     def _images(self, asked: Asked, image: str) -> list[str]:
@@ -101,10 +104,18 @@ class Catalogue:
             query['tag'] = image.removeprefix(TAG)
         else:
             query['name'] = image
+        return [row['id'] for row in self._image_rows(asked, query)]
+
+    def _image_rows(self, asked: Asked, query: dict[str, Any]) -> list[dict[str, Any]]:
         if self._image_owner:
             query['owner'] = self._image_owner
         answer = self._services.ask(asked, 'GET', '/images', service='image', query=query)
-        return [row['id'] for row in answer['images']]
+        rows: list[dict[str, Any]] = answer['images']
+        return rows
+
+    def _image_names(self, asked: Asked) -> Sequence[str]:
+        query = {'status': 'active', 'limit': _LISTED}
+        return self._listed('image', lambda: self._image_rows(asked, query))
 
     def check_image(self, asked: Asked, image: str) -> None:
         """Raise unless builds may use an image."""
@@ -129,7 +140,7 @@ class Catalogue:
                 asked, 'GET', f'/images/{image_id}', service='image'
             )
         except ResourceNotFoundError as exc:
-            raise _none(asked, 'image', image_id, ()) from exc
+            raise _none(asked, 'image', image_id, self._image_names(asked)) from exc
         if found['status'] != 'active':
             raise _invalid(asked, f'image {image_id} is {found["status"]}, not active.')
         return found
@@ -155,32 +166,60 @@ class Catalogue:
         query = {'fields': 'id'}
         self._services.ask(asked, 'GET', f'/networks/{network_id}', service='network', query=query)
 
-    def security_group_ids(self, asked: Asked, groups: Sequence[str]) -> list[str]:
-        """Return the ids of security groups given by name or by id."""
-        return [self._security_group_id(asked, group) for group in groups]
+    def network_ids(self, asked: Asked, networks: Sequence[str]) -> tuple[str, ...]:
+        """Return networks by their ids; each is given by name or by id.
 
-    def _security_group_id(self, asked: Asked, group: str) -> str:
-        if _is_uuid(group):
-            return group
-        query = {'name': group, 'fields': 'id'}
-        if project_id := self._services.project_id:
-            query['project_id'] = project_id
-        found = self._remembered(
-            ('security group', group),
-            self._ttl_s,
-            lambda: self._services.ask(
-                asked, 'GET', '/security-groups', service='network', query=query
-            )['security_groups'],
+        The requested address of ``NETWORK=ADDRESS`` stays behind the id.
+        """
+        if tuple(networks) == NO_NETWORK:
+            return NO_NETWORK
+        return tuple(self._network_id(asked, network) for network in networks)
+
+    def _network_id(self, asked: Asked, network: str) -> str:
+        named, address = split(network)
+        found = self._neutron_id(asked, 'network', 'networks', named, {})
+        return f'{found}={address}' if address else found
+
+    def security_group_ids(self, asked: Asked, groups: Sequence[str]) -> tuple[str, ...]:
+        """Return the ids of security groups given by name or by id."""
+        # An administrator sees the groups of all projects.
+        project_id = self._services.project_id
+        scope = {'project_id': project_id} if project_id else {}
+        return tuple(
+            self._neutron_id(asked, 'security group', 'security-groups', group, scope)
+            for group in groups
         )
-        if len(found) != 1:
-            self.forget()
-            raise _invalid(asked, f'{len(found) or "no"} security groups are named {group!r}.')
-        return str(found[0]['id'])
+
+    def _neutron_id(
+        self, asked: Asked, kind: str, path: str, named: str, scope: Mapping[str, str]
+    ) -> str:
+        by_id = _is_uuid(named)
+        if by_id and asked.building:
+            # Nova checks the id itself.
+            return named
+
+        def rows(**query: Any) -> list[dict[str, Any]]:
+            answer = self._services.ask(
+                asked, 'GET', f'/{path}', service='network', query={**query, **scope}
+            )
+            listed: list[dict[str, Any]] = answer[path.replace('-', '_')]
+            return listed
+
+        which = {'id' if by_id else 'name': named}
+        ids = [row['id'] for row in self._remembered(
+            (kind, named), self._ttl_s, lambda: rows(**which, fields='id'))]  # fmt: skip
+        if len(ids) == 1:
+            return str(ids[0])
+        self._drop((kind, named))
+        if ids:
+            raise _ambiguous(asked, kind, named, ids)
+        listed = self._listed(kind, lambda: rows(fields='name', limit=_LISTED))
+        raise _none(asked, kind, named, listed)
 
     def public_key(self, asked: Asked, name: str) -> str:
         """Return a public key by the name of its key pair."""
         if not _PATH.fullmatch(name):
-            raise _none(asked, 'key pair', name, ())
+            raise _none(asked, 'key pair', name, self._key_names(asked))
         try:
             found = self._remembered(
                 ('key', name),
@@ -190,8 +229,15 @@ class Catalogue:
         except AmphoraComputeError as exc:
             if not _missing(exc):
                 raise
-            raise _none(asked, 'key pair', name, ()) from exc
+            raise _none(asked, 'key pair', name, self._key_names(asked)) from exc
         return str(found['keypair']['public_key']).strip()
+
+    def _key_names(self, asked: Asked) -> Sequence[str]:
+        def rows() -> list[dict[str, Any]]:
+            listed = self._services.ask(asked, 'GET', '/os-keypairs')['keypairs']
+            return [row['keypair'] for row in listed]
+
+        return self._listed('key pair', rows)
 
     def personality_size(self, asked: Asked) -> int:
         """Return how many characters of base64 Nova allows for a file."""
@@ -201,6 +247,21 @@ class Catalogue:
             lambda: self._services.ask(asked, 'GET', '/limits', version=PERSONALITY),
         )
         return int(limits['limits']['absolute']['maxPersonalitySize'])
+
+    def _listed(self, kind: str, rows: Callable[[], list[dict[str, Any]]]) -> Sequence[str]:
+        """Return the names of what exists, for an error; empty if they cannot be read."""
+        try:
+            names: Sequence[str] = self._remembered(
+                ('names', kind), _MISS_S, lambda: sorted({row.get('name') or '' for row in rows()})
+            )
+        except AmphoraComputeError:
+            # The error is about something else.
+            return ()
+        return [name for name in names if name]
+
+    def _drop(self, what: Hashable) -> None:
+        with self._lock:
+            self._known.pop(what, None)
 
     def _remembered(self, what: Hashable, oldest_s: float, look: Callable[[], Any]) -> Any:
         answered = threading.Event()
@@ -243,9 +304,24 @@ def _invalid(asked: Asked, why: str) -> AmphoraComputeError:
     return asked.error(InvalidBuildRequest if asked.building else InvalidRequest, why)
 
 
+def _ambiguous(asked: Asked, kind: str, name: str, ids: Sequence[str]) -> AmphoraComputeError:
+    return _invalid(
+        asked, f'{len(ids)} {kind}s are named {name!r}: {", ".join(ids)}. Use one of these ids.'
+    )
+
+
 def _none(
-    asked: Asked, kind: str, name: str, there_are: Sequence[str] | Any
+    asked: Asked, kind: str, name: str, known: Collection[str] | Mapping[str, str]
 ) -> AmphoraComputeError:
-    names = sorted(there_are)
-    known = f' Known: {", ".join(names[:_NAMED])}.' if names else ''
-    return _invalid(asked, f'{kind} {name!r} was not found.{known}')
+    return _invalid(asked, f'{kind} {name!r} was not found.{_told(known)}')
+
+
+def _told(known: Collection[str] | Mapping[str, str]) -> str:
+    """Return a sentence about what exists: names before ids, and not too many of them."""
+    # In a mapping of names and ids to ids, an id stands for itself.
+    ids = {one for one in known if known[one] == one} if isinstance(known, Mapping) else set()
+    names = [*sorted(set(known) - ids), *sorted(ids)]
+    if not names:
+        return ''
+    more = f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''
+    return f' Known: {", ".join(names[:_NAMED])}{more}.'

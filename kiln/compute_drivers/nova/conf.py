@@ -30,7 +30,8 @@ _TALK = [
         'catalogue_ttl',
         default=300.0,
         min=0.0,
-        help='Seconds for which the ids of flavors, images and security groups are cached.',
+        help='Seconds for which the ids of flavors, images, networks and security groups are '
+        'cached.',
     ),
 ]
 
@@ -45,9 +46,13 @@ _BUILDS = [
     ),
     cfg.StrOpt('image_owner', help='Project that must own the images found by name or tag.'),
     cfg.ListOpt(
-        'networks', default=[], help=f'Ids of networks; none is a server without any. {_DEFAULT}'
+        'networks',
+        default=[],
+        help=f'Names or ids of networks; none is a server without any. {_DEFAULT}',
     ),
-    cfg.ListOpt('security_groups', default=[], help=f'Security groups. {_DEFAULT}'),
+    cfg.ListOpt(
+        'security_groups', default=[], help=f'Names or ids of security groups. {_DEFAULT}'
+    ),
     cfg.StrOpt('availability_zone', help=f'Availability zone. {_DEFAULT}'),
     cfg.ListOpt('keypairs', default=[], help=f'Names of key pairs. {_DEFAULT}'),
     cfg.IntOpt(

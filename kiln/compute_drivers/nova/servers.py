@@ -16,6 +16,7 @@ from kiln.compute_drivers.nova.building import body
 from kiln.compute_drivers.nova.building.builds import Builds
 from kiln.compute_drivers.nova.building.port_locks import PORT, PortLocks
 from kiln.compute_drivers.nova.catalogue import Catalogue
+from kiln.compute_drivers.nova.defaults import check_defaults
 from kiln.exceptions import (
     AmphoraComputeError,
     InstanceNotFoundError,
@@ -73,6 +74,7 @@ class ServerDriver(AmphoraComputeDriver):
 
     def __init__(self, conf: Any, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.clock = clock
+        self._conf = conf
         session, region = open_session(conf)
         self._services = Services(conf, session, region=region, clock=clock)
         self._page_size = self._services.page_size(conf.page_size)
@@ -216,11 +218,10 @@ class ServerDriver(AmphoraComputeDriver):
         asked = Asked(verb='check', subject='the backend')
         started = self.clock.monotonic()
         self._services.ask(asked, 'GET', '/servers', query={'limit': 1})
-        return DriverHealth(
-            healthy=True,
-            detail=f'microversion {self._services.version(asked)}',
-            latency_s=self.clock.monotonic() - started,
-        )
+        latency_s = self.clock.monotonic() - started
+        check_defaults(asked, self._conf, self._catalogue)
+        detail = f'microversion {self._services.version(asked)}'
+        return DriverHealth(healthy=True, detail=detail, latency_s=latency_s)
 
     # ---- execution state -------------------------------------------------
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
 #: The newest migration; a store with another revision is refused.
-REVISION = '0005'
+REVISION = '0006'
 
 metadata = sa.MetaData()
 
@@ -93,6 +93,7 @@ node = _table(
     sa.Column('attempt', sa.Integer(), nullable=False),
     sa.Column('compute_id', _NAME),
     sa.Column('address', _NAME),
+    sa.Column('found_zone', _NAME),
     sa.Column('doomed', _TEXT, nullable=False),
     sa.Column('cause', _TEXT),
     sa.Column('created_at', _TIME, nullable=False),
@@ -180,6 +181,8 @@ holding = _table(
     sa.Column('kind', _WORD, primary_key=True),
     sa.Column('id', _NAME, primary_key=True),
     sa.Column('node_id', _ID),
+    # The node itself does not outlive its cluster.
+    sa.Column('node_name', _NAME),
     sa.Column('seen_at', _TIME, nullable=False),
     sa.Column('gone_at', _TIME),
     sa.Index('holding_by_backend', 'backend', 'kind', 'id'),

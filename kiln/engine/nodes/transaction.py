@@ -183,7 +183,8 @@ class Transaction:
         self._holdings.append(
             Holding(
                 cluster_id=self.cluster.id, backend=backend, kind=kind, id=name,
-                node_id=node.id if node else None, seen_at=self.now, gone_at=gone_at,
+                node_id=node.id if node else None, node_name=node.name if node else None,
+                seen_at=self.now, gone_at=gone_at,
             )
         )  # fmt: skip
 

@@ -39,4 +39,7 @@ class Watch(NodeAction):
         watch.add_done_callback(active)
 
     def result(self, member: Member, value: Amphora) -> None:
-        self._nodes.change(member, state=NodeState.JOINING, address=value.address, cause=None)
+        self._nodes.change(
+            member, state=NodeState.JOINING, address=value.address,
+            found_zone=value.availability_zone, cause=None,
+        )  # fmt: skip

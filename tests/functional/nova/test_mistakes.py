@@ -83,6 +83,20 @@ class Mistakes(NovaCase):
     def test_an_unknown_flavor_is_named(self):
         self.told('flavor .huge. was not found', 'compute', 'build', '--wait', FLAVOR='huge')
 
+    def test_a_check_reports_all_defaults_that_do_not_exist(self):
+        self.told(
+            "flavor 'huge' was not found. Known: impossible, .*network 'net9' was not found. "
+            "Known: .*net1.*security group 'wbe' was not found. Known: default",
+            'compute', 'check', '--timeout', '60',
+            FLAVOR='huge', NETWORKS='net9', SECURITY_GROUPS='wbe',
+        )  # fmt: skip
+
+    def test_networks_and_security_groups_are_given_by_name(self):
+        done = self.kiln(
+            'compute', 'build', '--wait', '--network', 'net1', '--sec-group', 'default'
+        )
+        self.assertEqual(0, done.returncode, done.stderr)
+
     def test_a_missing_permission_is_reported_as_403(self):
         self.told('403', 'compute', 'build', '--wait', AVAILABILITY_ZONE='az1:cmp1')
 

@@ -7,7 +7,7 @@ import time
 
 from kiln.compute.goals import Until
 from kiln.exceptions import AmphoraBuildError, DeleteTimeout, InsufficientCapacity
-from tests.functional.nova.notify import notify
+from tests.functional.nova.notify import mute, notify
 from tests.functional.nova.site import ONE, NovaCase
 
 SETTLE_S = 600
@@ -67,6 +67,32 @@ class CountedCase(ListeningCase):
         )
         self.proxy.forget()
         return found
+
+
+class MuteNova(NovaCase):
+    """kiln listens, and Nova's notifications are off until the last step."""
+
+    def test_an_unheard_build_is_noticed_and_polled_until_nova_reports_one(self):
+        url = mute(self.cloud)
+        compute = self.open_compute(notification_url=url, build_timeout=SETTLE_S)
+        self.assertIn('listening, nothing heard so far', compute.check().result(30).detail)
+        began = time.monotonic()
+        with self.assertLogs('kiln.compute_drivers.nova.notifications.listening', 'INFO') as logs:
+            self.build(compute)
+            polled = [one for one in self.proxy.requests if 'changes-since' in one.target]
+            if time.monotonic() - began < ASKED_S:
+                self.assertTrue(polled)
+            self.assertEqual(1, len(logs.output), logs.output)
+            self.assertIn('WARNING', logs.output[0])
+            self.assertIn('polled, connected but', compute.check().result(30).detail)
+            notify(self.cloud)
+            self.build(compute)
+        self.assertIn('again', logs.output[-1])
+        self.assertIn('listening, last heard', compute.check().result(30).detail)
+
+    def build(self, compute):
+        built = compute.build(until=Until.ACTIVE, timeout=SETTLE_S).result(SETTLE_S)
+        compute.delete(built, wait=True, timeout=SETTLE_S).result(SETTLE_S)
 
 
 class OneRequest(CountedCase):

@@ -30,7 +30,7 @@ from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
 from kiln.exceptions import AmphoraComputeError, AuthenticationFailed, UnsupportedOperation
 from kiln.models import Ability, AmphoraType, Limits
-from tests.unit.cluster_service.site import WEB, ConductedCase, SiteCase, declared
+from tests.unit.cluster_service.site import CLOUD, WEB, ConductedCase, SiteCase, declared
 from tests.unit.engine.groups import units
 from tests.unit.engine.site import STACK
 
@@ -195,6 +195,30 @@ class Questions(SiteCase):
             self.plan(self.many(fallback={'zones': zones}))
         self.assertEqual(set(zones), self.asked.keys() - {'small', 'az1', 'i'})
         self.assertIn(zones[-1], str(caught.exception))
+
+
+class WrongImages(SiteCase):
+    cloud_options = CLOUD | {'images': ('debian-13',)}
+
+    def problems(self, text):
+        with self.assertRaises(InvalidCluster) as caught:
+            self.plan(text)
+        return [(one.path, one.message) for one in caught.exception.problems]
+
+    def test_a_wrong_image_does_not_hide_wrong_flavors_and_zones(self):
+        groups = [{'name': 'work', 'flavors': {'huge': 1}, 'zones': {'az9': 1}}]
+        wrong = {'cluster': 'web', 'coe': 'nodes', 'image': 'suse', 'nodegroups': groups}
+        found = self.problems(json.dumps(wrong))
+        self.assertEqual(
+            ['image', 'nodegroups[0].flavors', 'nodegroups[0].zones'],
+            sorted(path for path, _ in found),
+        )
+        self.assertEqual(1, sum('suse' in message for _, message in found))
+
+    def test_without_a_driver_for_the_unknown_image_the_image_is_the_mistake(self):
+        wrong = {'cluster': 'web', 'coe': 'mesos', 'image': 'suse', 'nodegroups': []}
+        wrong['nodegroups'].append({'name': 'work', 'count': 1})
+        self.assertEqual(['image'], [path for path, _ in self.problems(json.dumps(wrong))])
 
 
 class WrongCredentials(SiteCase):

@@ -40,6 +40,43 @@ class Opening(unittest.TestCase):
             {'east/read', 'east/build', 'east/change'}, {c.name for c in east.circuits()}
         )
 
+    def test_an_unknown_option_is_reported_once_with_its_group_and_the_nearest_name(self):
+        text = '[compute:east]\ndriver = noop\nmax_worker = 4\nqqq = 1\ncall_timeout = 9\n'
+        manager = self.manager(text)
+        with self.assertLogs('kiln.compute.backends', 'WARNING') as logs:
+            for _ in range(2):
+                manager.open('east').close(0.1)
+        self.assertEqual(
+            [
+                'Group [compute:east] has an unknown option, max_worker: '
+                'did you mean max_workers?',
+                'Group [compute:east] has an unknown option, qqq: it has no effect.',
+            ],
+            [record.getMessage() for record in logs.records],
+        )
+
+    def test_a_missing_option_that_is_misspelt_is_named_as_it_is_written(self):
+        text = (
+            '[compute:forgot]\ndriver = nova\nauth_url = http://127.0.0.1:9\nusername = kiln\n'
+            'pasword = x\n'
+        )
+        with self.assertRaises(ConfigurationError) as caught:
+            self.open('forgot', text)
+        self.assertEqual(
+            "Cannot open backend 'forgot': Cannot use auth_type password, as option password is "
+            'missing or misspelt. Group [compute:forgot] has an unknown option, pasword: did you '
+            'mean password?',
+            str(caught.exception),
+        )
+
+    def test_options_with_a_dash_or_an_older_name_are_known(self):
+        text = '[compute:noop]\nmax-workers = 4\n[compute:nova]\nauth_type = none\n'
+        text += 'tenant_name = kiln\n'
+        manager = self.manager(text)
+        with self.assertNoLogs('kiln.compute.backends', 'WARNING'):
+            for name in ('noop', 'nova'):
+                manager.open(name).close(0.1)
+
     def test_defaults_apply_to_options_that_the_group_leaves_unset(self):
         manager = self.manager('[compute:noop]\nzones = mine\n')
         given = {'zones': ['theirs'], 'flavors': None, 'networks': ['lb-net']}

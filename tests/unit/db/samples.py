@@ -82,7 +82,8 @@ def node(node_id='n-1', cluster_id='c-web', **more):
 def full_node():
     return node(
         state=NodeState.UNHEALTHY, made_with='sha:2', attempt=3, compute_id='server-1',
-        address='10.0.0.1', doomed='asked for', cause=CAUSE, created_at=1.25, since=2.5,
+        address='10.0.0.1', found_zone='az1', doomed='asked for', cause=CAUSE,
+        created_at=1.25, since=2.5,
     )  # fmt: skip
 
 
@@ -97,4 +98,5 @@ def event(message='built', cluster_id='c-web', **more):
 
 def holding(holding_id='port-1', cluster_id='c-web', **more):
     values = {'backend': 'nova', 'kind': 'port', 'node_id': 'n-1', 'seen_at': 3.0}
+    values['node_name'] = 'web-1'
     return Holding(cluster_id=cluster_id, id=holding_id, **values | more)

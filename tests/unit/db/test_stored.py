@@ -85,7 +85,10 @@ STEPS = (
         cause=samples.CAUSE,
     ),
 )
-HOLDINGS = (samples.holding(), samples.holding('port-2', node_id=None, gone_at=4.5))
+HOLDINGS = (
+    samples.holding(),
+    samples.holding('port-2', node_id=None, node_name=None, gone_at=4.5),
+)
 EVENTS = (
     samples.event(at=1.0, operation_id='op-web', node_id='n-1', facts={'late': False}),
     samples.event('seen \ud83d\0', at=2.0),

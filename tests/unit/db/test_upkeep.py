@@ -137,9 +137,26 @@ class Tables(ClusterCase):
             for column in ('nodes', 'owner'):
                 connection.exec_driver_sql(f'ALTER TABLE cluster DROP COLUMN {column}')
             connection.exec_driver_sql("DELETE FROM counter WHERE name = 'nodes'")
+            connection.exec_driver_sql('ALTER TABLE holding DROP COLUMN node_name')
+            connection.exec_driver_sql('ALTER TABLE node DROP COLUMN found_zone')
         self.set_revision('0004')
         self.assertEqual('0004', upgrade(self.database))
         self.assertEqual(before, self.rows('SELECT name, nodes, owner FROM cluster ORDER BY name'))
+        self.assertEqual([], self.differences())
+
+    def test_an_upgrade_names_the_nodes_of_what_clusters_hold(self):
+        self.write(
+            self.lease,
+            node=samples.node(),
+            holding=[samples.holding('a'), samples.holding('b', node_id='n-gone')],
+        )
+        with self.database.writing() as connection:
+            connection.exec_driver_sql('ALTER TABLE holding DROP COLUMN node_name')
+            connection.exec_driver_sql('ALTER TABLE node DROP COLUMN found_zone')
+        self.set_revision('0005')
+        upgrade(self.database)
+        found = self.rows('SELECT id, node_name FROM holding ORDER BY id')
+        self.assertEqual([('a', samples.node().name), ('b', None)], found)
         self.assertEqual([], self.differences())
 
     def index(self, name):

@@ -34,6 +34,13 @@ class Shown(Site):
         everyone = {node.id for node in self.nodes(cluster)}
         self.assertEqual([everyone] * 3, self.driver.seen)
 
+    def test_nodes_have_the_zones_in_which_the_backend_put_their_machines(self):
+        cluster = self.created(group(2))
+        machines = self.machines()
+        zones = {machine_id: one.availability_zone for machine_id, one in machines.items()}
+        self.assertNotIn(None, zones.values())
+        self.assertEqual(zones, {n.compute_id: n.found_zone for n in self.nodes(cluster)})
+
     def test_nodes_created_together_have_distinct_ages(self):
         cluster = self.created(group(5))
         self.assertEqual(5, len({node.created_at for node in self.nodes(cluster)}))

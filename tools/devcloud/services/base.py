@@ -20,6 +20,8 @@ class Service(abc.ABC):
 
     name: str
     requirements: tuple[str, ...]
+    # What its command line needs beside the service, where that has an environment of its own.
+    clients: tuple[str, ...] = ()
     databases: tuple[str, ...]
     catalog: tuple[str, str] | None = None  # type and path, for all but Keystone
     venv_name = 'venv'

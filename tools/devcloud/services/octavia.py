@@ -26,6 +26,7 @@ class Octavia(Service):
         'setuptools',
         *SERVER_PACKAGES,
     )
+    clients = ('python-octaviaclient',)
     databases = ('octavia',)
     catalog = ('load-balancer', '')
     # A driver under test brings its own requirements; the cloud's do not change.

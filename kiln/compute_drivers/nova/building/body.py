@@ -189,9 +189,9 @@ def _check_version(asked: Asked, option: str, version: str, minor: int) -> None:
 
 
 def split(network: str) -> tuple[str, str | None]:
-    """Return the network id and the requested address of ``ID=ADDRESS``."""
-    network_id, _, address = network.partition('=')
-    return network_id, address or None
+    """Return the network and the requested address of ``NETWORK=ADDRESS``."""
+    named, _, address = network.partition('=')
+    return named, address or None
 
 
 def check_networks(asked: Asked, networks: Sequence[str], ports: Sequence[str]) -> None:

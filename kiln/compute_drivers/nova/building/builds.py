@@ -117,11 +117,12 @@ class Builds:
             body.check_personality(asked, content, catalogue.personality_size(asked))
         networks = request.network_ids or (() if request.port_ids else tuple(conf.networks))
         body.check_networks(asked, networks, request.port_ids)
+        sec_groups = request.sec_groups or tuple(conf.security_groups)
         return body.Chosen(
             flavor_id=flavor_id,
             image_id=image_id,
-            networks=networks,
-            security_groups=request.sec_groups or tuple(conf.security_groups),
+            networks=catalogue.network_ids(asked, networks),
+            security_groups=catalogue.security_group_ids(asked, sec_groups),
             availability_zone=request.availability_zone or conf.availability_zone,
             key_name=named[0] if named else None,
             content=content,
@@ -173,7 +174,7 @@ class Builds:
             request.owner,
             network_id,
             address=address,
-            security_group_ids=self._catalogue.security_group_ids(asked, chosen.security_groups),
+            security_group_ids=chosen.security_groups,
             again=again,
         )
         return [port_id], chosen.networks[1:]

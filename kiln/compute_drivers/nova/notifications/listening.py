@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -12,9 +13,12 @@ from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova import translate
 from kiln.compute_drivers.nova.notifications.bus import DOUBTFUL, Bus
 from kiln.compute_drivers.nova.notifications.cache import TRUSTED_S, News, Server
+from kiln.compute_drivers.nova.notifications.hearing import Hearing
 from kiln.compute_drivers.nova.servers import ServerDriver
 from kiln.exceptions import InstanceNotFoundError
 from kiln.models import BuildRequest, Changes, ComputeStatus, DriverHealth, State
+
+LOG = logging.getLogger(__name__)
 
 #: Seconds that a check waits for the first connection to the broker.
 _CONNECT_S = 1.0
@@ -26,12 +30,13 @@ class ListeningDriver(ServerDriver):
 
     In any doubt it polls Nova, as the driver without notifications does: a cursor
     has both the time up to which Nova was polled and the place up to which
-    notifications were read.
+    notifications were read. It also polls while nothing is reported about its builds.
     """
 
     def __init__(self, conf: Any, *, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(conf, clock=clock)
         self._news = News(clock)
+        self._hearing = Hearing(clock)
         self._hurry: Callable[[], None] = lambda: None
         self._bus = Bus(
             conf.notification_url,
@@ -54,14 +59,19 @@ class ListeningDriver(ServerDriver):
 
     def _up(self) -> None:
         self._news.begin()
+        self._hearing.up()
         self._hurry()
 
     def _down(self) -> None:
         self._news.end()
+        self._hearing.down()
         self._hurry()
 
     def _heard(self, server: Server) -> None:
-        if not self._ours(server):
+        ours = self._ours(server)
+        if self._hearing.heard(server['id'], ours=ours):
+            LOG.info('Nova reports the builds of %s again, so it is listened to', self.name)
+        if not ours:
             return
         state = translate.state_of(server)
         if state is State.DELETED:
@@ -87,18 +97,35 @@ class ListeningDriver(ServerDriver):
         # After a check, calls usually follow; the bus should be connected by then.
         self._bus.start()
         health = super()._check()
-        how = 'listening' if self._bus.is_up(_CONNECT_S) else 'polled, no notifications'
-        return dataclasses.replace(health, detail=f'{health.detail}, {how}')
+        return dataclasses.replace(health, detail=f'{health.detail}, {self._how()}')
+
+    def _how(self) -> str:
+        """Return how states are read, for operators."""
+        if not self._bus.is_up(_CONNECT_S):
+            return 'polled, no notifications'
+        if self._hearing.deaf:
+            return 'polled, connected but Nova reports no builds'
+        heard_s = self._hearing.last_heard_s()
+        said = 'nothing heard so far' if heard_s is None else f'last heard {heard_s:.0f} s ago'
+        return f'listening, {said}'
 
     def _build(self, request: BuildRequest) -> str:
         self._bus.start()
         # Taken before the request: all reports about the server come after this place.
         place, began = self._news.place(), self.clock.monotonic()
         server_id = super()._build(request)
-        if self._builds.sent.get(server_id, -math.inf) >= began:
+        sent_at = self._builds.sent.get(server_id, -math.inf)
+        if sent_at >= began:
+            if self._news.last(server_id) is None:
+                self._hearing.sent(server_id, sent_at)
             # It was created now, not found: it is building, unless the bus reported more.
             self._news.note({'id': server_id, 'OS-EXT-STS:vm_state': 'building'}, place)
         return server_id
+
+    def _delete(self, amphora_id: str) -> None:
+        # Nothing might be reported about a server that is deleted before it has a host.
+        self._hearing.forget((amphora_id,))
+        super()._delete(amphora_id)
 
     def _status(self, amphora_id: str) -> ComputeStatus:
         self._bus.start()
@@ -108,6 +135,7 @@ class ListeningDriver(ServerDriver):
         except InstanceNotFoundError:
             self._note(amphora_id, None, place)
             raise
+        self._shown((status,))
         # Nova stores a state before it sends the notification, and a state returned
         # here would otherwise be missing for another reader.
         self._note(amphora_id, status, place)
@@ -115,7 +143,8 @@ class ListeningDriver(ServerDriver):
 
     def _statuses(self, amphora_ids: tuple[str, ...]) -> Mapping[str, ComputeStatus]:
         self._bus.start()
-        known = [self._news.known(amphora_id) for amphora_id in amphora_ids]
+        quiet = self._hearing.quiet()
+        known = [None if quiet else self._news.known(amphora_id) for amphora_id in amphora_ids]
         told = self._told([server for server in known if server is not None])
         unknown = [one for one, server in zip(amphora_ids, known, strict=True) if server is None]
         found = {status.amphora_id: status for status in told.statuses}
@@ -125,12 +154,14 @@ class ListeningDriver(ServerDriver):
     def _changes(self, since: str) -> Changes:
         self._bus.start()
         moment, _, place = since.partition('/')
-        told = self._news.since(place) if self._recent(moment) else None
+        listens = self._recent(moment) and not self._hearing.quiet()
+        told = self._news.since(place) if listens else None
         if told is not None:
             return dataclasses.replace(self._told(told.servers), cursor=f'{moment}/{told.place}')
         # The place first: changes reported while Nova answers are then reported again.
         place = self._news.place()
         changes = super()._changes(moment)
+        self._shown(changes.statuses)
         return dataclasses.replace(changes, cursor=f'{changes.cursor}/{place}')
 
     def cursor(self) -> str:
@@ -147,12 +178,32 @@ class ListeningDriver(ServerDriver):
 
     def _reached(self, state: State, since: str) -> Collection[str] | None:
         # Searching the reports costs less than any request.
-        if self._news.place():
+        if self._news.place() and not self._hearing.quiet():
             return None
         moment, _, _ = since.partition('/')
-        return super()._reached(state, moment)
+        found = super()._reached(state, moment)
+        if found and state is State.ACTIVE:
+            self._built(found)
+        return found
 
     # ---- doubts ----------------------------------------------------------
+
+    def _shown(self, statuses: Iterable[ComputeStatus]) -> None:
+        """Compare the statuses that Nova returned with what the bus has reported."""
+        ended = {one.amphora_id: one.state for one in statuses if one.state.settled}
+        self._built([one for one, state in ended.items() if state is State.ACTIVE])
+        # A build that has failed might not be reported.
+        self._hearing.forget(ended)
+
+    def _built(self, server_ids: Collection[str]) -> None:
+        if (unheard := self._hearing.shown(server_ids)) is None:
+            return
+        LOG.warning(
+            'Nova reported nothing about amphora %s of backend %s until it was ACTIVE, so Nova '
+            'is polled until it reports a build. Let every service of Nova send versioned '
+            'notifications ([oslo_messaging_notifications] driver = messagingv2), or unset '
+            'notification_url.', unheard, self.name,
+        )  # fmt: skip
 
     def _recent(self, moment: str) -> bool:
         """Return True if Nova was polled recently, in case a message was lost."""
@@ -193,6 +244,7 @@ class ListeningDriver(ServerDriver):
             return {}
         place = self._news.place()
         found = super()._statuses(tuple(server_ids))
+        self._shown(found.values())
         # Deleted servers are recorded when they are requested by id.
         for server_id, status in found.items():
             self._note(server_id, status, place)

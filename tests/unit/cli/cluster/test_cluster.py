@@ -194,9 +194,14 @@ class Acting(SiteShell):
     def test_10_from_the_deletion_to_the_receipt(self):
         said = self.fails(ExitCode.USAGE, 'cluster', 'delete', 'web')
         self.assertIn('cluster web is deleted with all of its nodes', said)
+        names = {row['name'] for row in self.json('node', 'list', 'web')}
         self.ok('cluster', 'delete', 'web', '--yes')
         self.assertEqual([], self.json('cluster', 'list'))
         receipt = self.json('cluster', 'receipt', 'web')
+        self.assertLessEqual(names, {one['node'] for one in receipt['gone']})
+        told = self.ok('cluster', 'receipt', 'web')
+        for one in receipt['gone']:
+            self.assertIn(f'  node {one["node"]}, server {one["id"]} of east: gone', told)
         self.assertEqual((5, []), (len(receipt['gone']), receipt['abandoned']))
         self.assertIn('5 confirmed gone, 0 abandoned', self.ok('cluster', 'receipt', 'web'))
         self.assertIn('delete succeeded', self.ok('cluster', 'events', 'web'))

@@ -167,9 +167,9 @@ class Building(Shell):
         err = self.fails(2, 'compute', 'build', '--user-data', '/dev/zero')
         self.assertIn('user_data is larger', err)
 
-    def test_a_width_of_80_holds_a_list_without_breaking_ids(self):
+    def test_a_width_of_100_holds_a_list_without_breaking_ids(self):
         self.build('web')
-        self.assertLessEqual(max(map(len, self.ok('compute', 'list').splitlines())), 80)
+        self.assertLessEqual(max(map(len, self.ok('compute', 'list').splitlines())), 100)
 
     def test_no_room_is_status_5(self):
         err = self.fails(5, 'compute', 'build', '--flavor', 'impossible')

@@ -1,6 +1,8 @@
 """The commands about drivers."""
 
 import io
+import subprocess
+import sys
 import threading
 
 from kiln.cli.app import KilnApp
@@ -21,6 +23,36 @@ class Drivers(Shell):
         self.assertIn('quota', shown['options'])
         self.assertEqual(5, shown['max_files'])
         self.assertNotIn('types', self.json('driver', 'show', 'appliance'))
+
+    def test_the_behaviours_of_each_kit_are_listed_in_the_words_that_select_takes(self):
+        for name, subject in (('noop', 'Building'), ('nodes_v1', 'Life of a cluster')):
+            with self.subTest(name):
+                listed = self.json('driver', 'test', name, '--list')
+                (found,) = [one for one in listed if one['subject'] == subject]
+                told = self.ok('driver', 'test', name, '--list').splitlines()
+                at = told.index(subject)
+                self.assertEqual(f'  {found["behaviours"][0]}', told[at + 1])
+                for word in (found['behaviours'][0], subject):
+                    (chosen,) = self.json('driver', 'test', name, '--list', '--select', word)
+                    self.assertIn(found['behaviours'][0], chosen['behaviours'])
+
+    def test_nothing_is_listed_for_a_missing_driver_or_an_unknown_behaviour(self):
+        self.assertIn('tsunami', self.fails(2, 'driver', 'test', 'tsunami', '--list'))
+        said = self.fails(2, 'driver', 'test', 'noop', '--list', '--select', 'nothing like it')
+        self.assertIn('Cannot find a behaviour called nothing like it', said)
+
+    def test_the_behaviours_of_compute_drivers_are_listed_without_sqlalchemy(self):
+        # In a process of its own: other tests import it.
+        code = (
+            'import sys; sys.modules["sqlalchemy"] = None; '
+            'from kiln.cli.app import KilnApp; '
+            'sys.exit(KilnApp().run(["driver", "test", "noop", "--list"]))'
+        )
+        done = subprocess.run(
+            [sys.executable, '-c', code], capture_output=True, text=True, check=False, timeout=120
+        )
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+        self.assertIn('Building', done.stdout)
 
     def test_a_missing_driver_is_status_2_and_lists_the_installed_ones(self):
         said = self.fails(2, 'driver', 'show', 'tsunami')

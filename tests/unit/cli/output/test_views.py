@@ -2,8 +2,10 @@
 
 import unittest
 
+from kiln.cli.output.cluster_fields import node_fields
 from kiln.cli.output.views import BRIEF, COLUMNS, Cell, age, amphora_fields, cells, moment
 from kiln.models import Amphora, State
+from tests.unit.db import samples
 
 
 class Cells(unittest.TestCase):
@@ -35,9 +37,26 @@ class Times(unittest.TestCase):
 
 
 class Fields(unittest.TestCase):
+    def test_an_amphora_is_shown_with_its_flavor_image_and_age(self):
+        amphora = Amphora(
+            id='1', name='a', state=State.ACTIVE, flavor='tiny', image_id='debian', created_at=60.0
+        )
+        shown = amphora_fields(amphora, 180.0)
+        told = tuple(shown[name] for name in ('flavor', 'image', 'age'))
+        self.assertEqual(('tiny', 'debian', '2m 0s'), told)
+
     def test_brief_columns_come_first_and_nothing_raw_is_shown(self):
         amphora = Amphora(id='1', name='a', state=State.ACTIVE, raw={'adminPass': 'x'})
         shown = amphora_fields(amphora)
         self.assertEqual(COLUMNS, tuple(shown))
         self.assertEqual(BRIEF, COLUMNS[: len(BRIEF)])
         self.assertNotIn('adminPass', str(shown))
+
+    def test_a_node_is_shown_in_its_requested_zone_or_else_in_that_of_its_machine(self):
+        for asked, found, shown in (
+            ('az1', None, 'az1'),
+            (None, 'az3', 'az3'),
+            (None, None, None),
+        ):
+            node = samples.node(place=samples.Place('small', asked), found_zone=found)
+            self.assertEqual(shown, node_fields(node)['zone'])

@@ -13,8 +13,8 @@ class Loopback:
     """Answers requests from a table, and records them.
 
     The table has ``(status, headers, body)`` or the JSON of a 200 under
-    'GET /path'; any other request gets a 404 with a body like Nova's. The clock
-    sets the Date of the answers.
+    'GET /path', or a function of the query that returns one of them; any other
+    request gets a 404 with a body like Nova's. The clock sets the Date of the answers.
     """
 
     def __init__(self, answers=(), clock=SYSTEM_CLOCK):
@@ -62,6 +62,8 @@ class Loopback:
     def answer(self, what, query):
         self.queries.append((what, query))
         found = self.answers.get(what)
+        if callable(found):
+            found = found(query)
         if found is None:
             missing = {'itemNotFound': {'code': 404, 'message': f'{what} could not be found.'}}
             found = 404, {}, missing

@@ -1,4 +1,4 @@
-"""Look-ups of flavors, images, zones, groups and keys over a real connection."""
+"""Look-ups of flavors, images, zones and keys over a real connection."""
 
 import concurrent.futures
 import dataclasses
@@ -136,10 +136,22 @@ class Flavors(CatalogueCase):
 
     def test_an_unknown_flavor_is_refused_with_the_known_ones(self):
         self.answer('GET /flavors/nope', recorded('nova/flavor_unknown'))
-        text = "flavor 'nope' was not found. Known: 1, small, small-id."
+        text = "flavor 'nope' was not found. Known: small, 1, small-id."
         self.refuses(InvalidBuildRequest, f'Cannot build web-1: {text}', self.flavor, 'nope')
         use = Asked(verb='use flavor', subject='nope')
         self.refuses(InvalidRequest, f'Cannot use flavor nope: {text}', self.flavor, 'nope', use)
+
+    def test_names_come_before_ids_and_many_are_cut_with_their_number(self):
+        self.answer('GET /flavors/nope', recorded('nova/flavor_unknown'))
+        rows = [{'id': f'{n:02d}-id', 'name': f'size-{n:02d}'} for n in range(15)]
+        self.answer('GET /flavors', {'flavors': rows})
+        names = [f'size-{n:02d}' for n in range(15)] + [f'{n:02d}-id' for n in range(5)]
+        self.refuses(
+            InvalidBuildRequest,
+            "Cannot build web-1: flavor 'nope' was not found. "
+            f'Known: {", ".join(names)} and 10 more.',
+            self.flavor, 'nope',
+        )  # fmt: skip
 
     def test_an_image_is_described_by_the_properties_of_its_owner(self):
         self.answer('GET /v2/images', {'images': [{'id': UUID}]})
@@ -268,7 +280,8 @@ class Images(CatalogueCase):
     def test_two_images_with_one_name_are_refused(self):
         self.answer('GET /v2/images', {'images': [{'id': 'a'}, {'id': 'b'}]})
         self.refuses(
-            InvalidBuildRequest, "Cannot build web-1: 2 images are named 'amphora': a, b.",
+            InvalidBuildRequest,
+            "Cannot build web-1: 2 images are named 'amphora': a, b. Use one of these ids.",
             self.image, 'amphora',
         )  # fmt: skip
 
@@ -279,7 +292,7 @@ class Images(CatalogueCase):
         self.answer('GET /v2/images', {'images': [{'id': UUID}]})
         self.assertEqual(UUID, self.image('amphora'))
         self.assertEqual(UUID, self.image('amphora'))
-        self.assertEqual(2, len(self.cloud.queries))
+        self.assertEqual(2, len([query for _, query in self.cloud.queries if 'name' in query]))
 
     def check(self, image):
         self.catalogue.check_image(Asked(verb='use image', subject=image), image)
@@ -341,33 +354,6 @@ class Zones(CatalogueCase):
             )  # fmt: skip
 
 
-class SecurityGroups(CatalogueCase):
-    def groups(self, *names):
-        return self.catalogue.security_group_ids(BUILD, names)
-
-    def test_ids_are_not_looked_up_and_names_only_once(self):
-        self.answer('GET /v2.0/security-groups', {'security_groups': [{'id': 'g-1'}]})
-        for _ in range(2):
-            self.assertEqual([UUID, 'g-1'], self.groups(UUID, 'web'))
-        ((_, query),) = self.cloud.queries
-        self.assertEqual({'name': 'web', 'fields': 'id'}, query)
-
-    def test_names_are_looked_up_in_the_project_of_the_credentials(self):
-        self.catalogue = self.catalogue_of(project_id='p-1')
-        self.answer('GET /v2.0/security-groups', {'security_groups': [{'id': 'g-1'}]})
-        self.groups('web')
-        self.assertEqual('p-1', self.cloud.queries[0][1]['project_id'])
-
-    def test_a_missing_or_ambiguous_name_is_refused_and_not_cached(self):
-        for rows, count in (([], 'no'), ([{'id': 'a'}, {'id': 'b'}], '2')):
-            self.answer('GET /v2.0/security-groups', {'security_groups': rows})
-            self.refuses(
-                InvalidBuildRequest,
-                f"Cannot build web-1: {count} security groups are named 'web'.",
-                self.groups, 'web',
-            )  # fmt: skip
-
-
 class Personality(CatalogueCase):
     def test_the_quota_is_requested_once_with_a_microversion_that_has_it(self):
         self.answer('GET /limits', {'limits': {'absolute': {'maxPersonalitySize': 10240}}})
@@ -394,11 +380,19 @@ class Keys(CatalogueCase):
             self.key, 'nope',
         )  # fmt: skip
 
+    def test_an_unknown_key_pair_is_refused_with_the_known_ones(self):
+        self.answer('GET /os-keypairs', {'keypairs': [{'keypair': {'name': 'ops'}}]})
+        self.answer('GET /os-keypairs/nope', recorded('nova/keypair_unknown'))
+        self.refuses(
+            InvalidBuildRequest, "Cannot build web-1: key pair 'nope' was not found. Known: ops.",
+            self.key, 'nope',
+        )  # fmt: skip
+
     def test_a_key_pair_name_is_not_used_as_a_path(self):
         for name in ('a?b', '../servers', ''):
             with self.subTest(name), self.assertRaises(InvalidBuildRequest):
                 self.key(name)
-        self.assertEqual([], self.cloud.queries)
+        self.assertEqual({'GET /os-keypairs'}, {what for what, _ in self.cloud.queries})
 
     def test_a_404_of_a_proxy_does_not_mean_that_the_key_pair_is_missing(self):
         self.answer('GET /os-keypairs/nope', PAGE)

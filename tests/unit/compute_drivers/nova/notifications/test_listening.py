@@ -36,7 +36,9 @@ class ListeningCase(unittest.TestCase):
     def setUp(self):
         self.exchange = Exchange()
         self.addCleanup(self.exchange.close)
-        self.cloud = Loopback({'GET /flavors': {'flavors': [FLAVOR]}, DETAIL: {'servers': []}})
+        image = {f'GET /v2/images/{IMAGE}': {'id': IMAGE, 'status': 'active'}}
+        flavors = {'GET /flavors': {'flavors': [FLAVOR]}}
+        self.cloud = Loopback({DETAIL: {'servers': []}, **flavors, **image})
         self.enterContext(self.cloud)
         self.clock = VirtualClock()
         conf = written(
@@ -123,7 +125,7 @@ class OneRequest(ListeningCase):
         self.cloud.answers |= {'GET /servers': {'servers': []}}
         health = self.driver.check()
         self.assertEqual(1, self.news)
-        self.assertEqual('microversion 2.96, listening', health.detail)
+        self.assertEqual('microversion 2.96, listening, nothing heard so far', health.detail)
 
     def test_a_server_built_here_is_reported_before_its_notification(self):
         self.connect()
@@ -278,10 +280,11 @@ class Errors(ListeningCase):
         self.build('b')
         self.cloud.answers['DELETE /servers/a'] = (204, {}, '')
         self.driver.delete('a')
+        self.tell('instance.update', 'b', state='building', task_state='spawning', tags=TAGS)
         self.tell('instance.delete.end', 'a')
         self.asked()
         self.clock.advance(4)
-        self.assertEqual({'b': State.PENDING}, self.states('b'))
+        self.assertEqual({'b': State.BUILDING}, self.states('b'))
         self.assertEqual([], self.asked())
 
     def test_a_server_reported_as_deleting_is_waited_for(self):

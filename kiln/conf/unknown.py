@@ -1,0 +1,48 @@
+"""Unknown options of a group: what configuration files set, and nothing reads."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from oslo_config import cfg
+
+
+def unknown_options(conf: cfg.ConfigOpts, group: str, opts: Sequence[Any]) -> list[str]:
+    """Return a sentence for each option of a group that the files set and nothing declares.
+
+    ``opts`` are the declared options of the group, whose older names are known as well.
+    """
+    older = {old.name for opt in opts for old in opt.deprecated_opts if old.name}
+    known = {name.replace('-', '_') for name in {*conf[group], *older}}
+    return [
+        _sentence(group, name, sorted(known))
+        for name in dict.fromkeys(_set_options(conf, group))
+        if name.replace('-', '_') not in known
+    ]
+
+
+def _sentence(group: str, name: str, known: Sequence[str]) -> str:
+    nearest = difflib.get_close_matches(name, known, n=1)
+    hint = f'did you mean {nearest[0]}?' if nearest else 'it has no effect.'
+    return f'Group [{group}] has an unknown option, {name}: {hint}'
+
+
+def _set_options(conf: cfg.ConfigOpts, group: str) -> Iterator[str]:
+    """Yield the names that the configuration files set in a group."""
+    for file in _files(conf):
+        sections: dict[str, dict[str, list[str]]] = {}
+        # The files were read before; one that has changed since is not the one in use.
+        try:
+            cfg.ConfigParser(str(file), sections).parse()
+        except (cfg.Error, OSError, ValueError):
+            continue
+        yield from sections.get(group, {})
+
+
+def _files(conf: cfg.ConfigOpts) -> Iterator[Path]:
+    yield from map(Path, conf.config_file or ())
+    for folder in conf.config_dir or ():
+        yield from sorted(Path(folder).glob('*.conf'))
