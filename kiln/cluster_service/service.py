@@ -260,7 +260,7 @@ class Clusters:
             view.nodes or (),
             view.operation,
             self._clock.time(),
-            lease=self._lease(view.cluster.id),
+            lease=self._current(self._lease(view.cluster.id)),
             made_with=self._planning.made_with(view.cluster),
         )
         trouble = self.driver_trouble(view)
@@ -278,7 +278,7 @@ class Clusters:
 
         :raises ClusterNotFound: the cluster does not exist.
         """
-        now = self._clock.time()
+        now = self._store.leases.now()
         watch = self._lease(WATCH)
         cluster_id = self._store.clusters.get(cluster).id
         nobody = Attention(
@@ -296,8 +296,8 @@ class Clusters:
             worker=lease.owner,
             died=died,
             # A lease that was ended before its time has no time of its renewal.
-            heard_at=max(0.0, lease.expires_at - self._lease_s),
-            expires_at=lease.expires_at,
+            silent_s=now - lease.expires_at + self._lease_s if lease.expires_at else None,
+            expires_s=lease.expires_at - now,
         )
 
     def _unseen(self, cluster_id: str) -> tuple[Cause, ...]:
@@ -316,6 +316,11 @@ class Clusters:
         """Return the lease of a cluster; None if its owner has died, as if it had none."""
         lease = self._store.leases.get(cluster_id)
         return None if lease is None or has_died(lease.owner) else lease
+
+    def _current(self, lease: Lease | None) -> Lease | None:
+        """Return a lease, or None if it has expired by the clock of the store."""
+        expired = lease is not None and lease.expires_at <= self._store.leases.now()
+        return None if expired else lease
 
     def node(self, cluster: str, node: str) -> Node:
         """Return a node of a cluster, even if it is gone.

@@ -19,9 +19,10 @@ class Attention:
     worker: str = ''
     #: True if the worker is certain to be gone.
     died: bool = False
-    #: When the worker renewed its lease last, and when another one can take over.
-    heard_at: float = 0.0
-    expires_at: float = 0.0
+    #: Seconds since the worker renewed its lease last, and until another one can take over; by
+    #: the clock of the store, which need not be that of this host.
+    silent_s: float | None = None
+    expires_s: float = 0.0
     #: Why machines of the cluster cannot be polled at present.
     unseen: tuple[Cause, ...] = ()
     #: True if a conductor polls the settled clusters of the site.

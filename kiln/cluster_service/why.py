@@ -160,7 +160,7 @@ def _cluster_next(
             f'clusters until it is stopped',
         )
         said = f'waits for a conductor: nobody works on the {kind} now'
-        return f'{said}{_death(attention, now)}', again
+        return f'{said}{_death(attention)}', again
     worker = f'{attention.worker}{_silence(attention, now)}'
     until = ''
     if operation.deadline_at:
@@ -171,23 +171,25 @@ def _cluster_next(
     return f'continues the {kind}{until} ({worker})', ()
 
 
-def _death(attention: Attention, now: float) -> str:
+def _death(attention: Attention) -> str:
     if not attention.died:
         return ''
-    heard = (
-        f', last heard from {span(now - attention.heard_at)} ago,' if attention.heard_at else ''
-    )
+    heard = ''
+    if attention.silent_s is not None:
+        heard = f', last heard from {span(attention.silent_s)} ago,'
     return f'; {attention.worker}{heard} has died'
 
 
 def _silence(attention: Attention, now: float) -> str:
     """Return since when a worker is silent, once it has missed a renewal of its lease."""
-    silent_s, term_s = now - attention.heard_at, attention.expires_at - attention.heard_at
-    # A lease is renewed several times in its term.
-    if not attention.heard_at or silent_s < 0.6 * term_s:
+    if attention.silent_s is None:
         return ''
-    until = clock_time(attention.expires_at)
-    return f', last heard from {span(silent_s)} ago; another conductor takes over at {until}'
+    term_s = attention.silent_s + attention.expires_s
+    # A lease is renewed several times in its term.
+    if attention.silent_s < 0.6 * term_s:
+        return ''
+    until, silent = clock_time(now + attention.expires_s), span(attention.silent_s)
+    return f', last heard from {silent} ago; another conductor takes over at {until}'
 
 
 def _unwatched(view: ClusterView) -> tuple[str, tuple[str, ...]]:

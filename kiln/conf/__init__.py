@@ -95,6 +95,9 @@ def register(
             # Read once, so that an invalid value is found now instead of during a
             # build.
             found = getattr(conf[group], opt.dest)
+            # oslo.config takes an empty number for none.
+            if found is None and (defaults or {}).get(opt.dest, opt.default) is not None:
+                raise ValueError('it is empty; give it a value, or leave it out')
             _check_finite(found)
             _note_secret(opt, found)
     except (cfg.Error, ValueError) as exc:

@@ -237,6 +237,11 @@ class Database:
             yield
         except (sa_exc.SQLAlchemyError, self._driver.Error) as exc:
             raise self._error(verb, exc) from exc
+        except UnicodeDecodeError as exc:
+            # The module sqlite3 cannot decode an error that quotes a damaged schema.
+            raise StoreBroken(
+                f'Cannot {verb} the store at {self.name}: it is damaged: its schema is not text.'
+            ) from exc
 
     def _error(self, verb: str, exc: Exception) -> StoreError:
         why = exc.orig if isinstance(exc, sa_exc.DBAPIError) and exc.orig else exc

@@ -107,6 +107,12 @@ class Leases(Records):
         with self._database.writing() as connection:
             return connection.execute(changing).rowcount
 
+    def now(self) -> float:
+        """Return the time of the clock by which leases expire."""
+        with self._database.reading() as connection:
+            found: float = connection.execute(sa.select(self._database.now)).scalar_one()
+        return found
+
     def get(self, scope: str) -> Lease | None:
         """Return the last lease of a scope, even if it has expired."""
         with self._database.reading() as connection:

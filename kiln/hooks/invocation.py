@@ -126,6 +126,11 @@ class Invocation:
         """True if the first call was before the operation was retried."""
         return self.since <= self.operation.retried_at
 
+    def waits(self, now: float) -> bool:
+        """Return True if it is not called again yet."""
+        # A time that is further away than any pause is that of a clock which was set back.
+        return bool(self.calls) and 0 < self.again_at - now < LONGEST_PAUSE_S + 1.0
+
     # ---- transitions -----------------------------------------------------------
 
     def called(self, now: float) -> Invocation:

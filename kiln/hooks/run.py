@@ -167,7 +167,7 @@ class HookRun:
         while (one := self._current()) is not None:
             if self._is_late(one, now):
                 self._change(one, one.late(now), advance)
-            elif one.id in self._out or (one.calls and now < one.again_at):
+            elif one.id in self._out or one.waits(now):
                 break
             else:
                 called = one.called(now)

@@ -135,7 +135,9 @@ class Run:
         if leader is not None and self._is_locked() and supervisor.process(leader.pid) == leader:
             supervisor.send(signal.SIGTERM, [leader.pid])
             return
-        late = time.time() - told.stat().st_mtime > self._read('job.json')['grace_s']
+        waited_s = time.time() - told.stat().st_mtime
+        # A clock that was set back ends the wait, which it would make longer.
+        late = not 0.0 <= waited_s <= self._read('job.json')['grace_s']
         firmly = late and not is_first
         supervisor.send(signal.SIGKILL if firmly else signal.SIGTERM, self._orphans())
 

@@ -97,6 +97,10 @@ class Loading(unittest.TestCase):
             with self.subTest(word), self.assertRaisesRegex(ConfigurationError, 'not a finite'):
                 kiln_conf.register(conf, 'x', [cfg.FloatOpt('seconds', min=1.0)])
 
+    def test_an_option_that_needs_a_value_is_not_empty(self):
+        with self.assertRaisesRegex(ConfigurationError, r'\[clusters\] lease: it is empty'):
+            self.load('[clusters]\nlease =\n')
+
     def test_an_option_named_like_a_method_of_its_group_is_refused(self):
         for name in ('keys', 'items', 'values', 'get'):
             with self.assertRaisesRegex(ConfigurationError, rf'\[compute:east\] {name}'):

@@ -9,6 +9,8 @@ from typing import Any
 
 from kiln.cluster_drivers.command.protocol import Answer, Ending, Verb
 
+#: Seconds by which a time can be further away than was asked for.
+_ROUNDING_S = 1.0
 #: Runs of one request that can be lost, one after the other, before the request fails.
 MOST_LOST = 10
 
@@ -146,5 +148,8 @@ def _after(memory: Memory, last: Seen, now: float) -> Step:
         # It was killed, or stopped for another request that is no longer wanted.
         return Step.GIVE_UP if memory.lost >= MOST_LOST else Step.START
     if last.answer.ending is Ending.LATER:
-        return Step.START if now >= memory.again_at else Step.WAIT
+        # A time that is further away than the program asked for is that of a clock which was set
+        # back.
+        longest_s = last.answer.after_s + _ROUNDING_S
+        return Step.WAIT if 0 < memory.again_at - now < longest_s else Step.START
     return Step.FINISH

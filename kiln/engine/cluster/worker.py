@@ -64,6 +64,7 @@ class Worker(abc.ABC):
         """
         tx = self._tx
         tx.open()
+        self._nodes.follow_clock()
         for take in results:
             take()
         self._nodes.expire_timers()

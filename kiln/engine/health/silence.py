@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from kiln.clock import Clock
 from kiln.clusters.models import MACHINES_SEEN, MACHINES_UNSEEN, Cause, Event, Node
-from kiln.db.store import Store
+from kiln.engine.context import Parts
 from kiln.engine.health.machine_state import watched
 
 LOG = logging.getLogger(__name__)
@@ -22,9 +21,9 @@ class SilentBackends:
     The states of the nodes are left unchanged, so without the event nobody would notice.
     """
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._events = store.events
-        self._clock = clock
+    def __init__(self, parts: Parts) -> None:
+        self._events = parts.store.events
+        self._clock = parts.clock
         #: The backends that do not answer.
         self._silent: set[str] = set()
         #: Clusters and backends whose last event is that the machines cannot be polled.

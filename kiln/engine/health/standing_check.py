@@ -63,7 +63,7 @@ class StandingCheck:
         self._owner = f'{owner}.watch'
         self._offer = offer
         self._poller = MachinePoller(parts.backends)
-        self._silence = SilentBackends(parts.store, parts.clock)
+        self._silence = SilentBackends(parts)
         self._tending = DriverUpkeep(parts, self._owner)
         self._settled: dict[str, _Settled] = {}
         self._lease: Lease | None = None
@@ -120,7 +120,9 @@ class StandingCheck:
         polled = self._poller.poll(nodes, report).polled
         for cluster_id, one in list(self._settled.items()):
             seen = {node.id: polled[node.id] for node in one.nodes if node.id in polled}
-            if seen:
+            # Its clock was set back.
+            early = any(node.since > self._parts.clock.time() for node in one.nodes)
+            if seen or early:
                 self._write(cluster_id, one, seen)
         for cluster_id, one in list(self._settled.items()):
             if any(node.state not in _SETTLED for node in one.nodes):
@@ -185,6 +187,7 @@ class StandingCheck:
                 return
             tx = Transaction(store.clusters.get(cluster_id), self._parts.clock)
             table = NodeTable(tx, store.nodes.of(cluster_id))
+            table.follow_clock()
             apply(tx, table, polled)
             tx.commit(store, lease)
             self._settled[cluster_id] = _Settled(one.newest, tuple(table.nodes()))
@@ -228,7 +231,8 @@ def may_remedy(cluster: Cluster, newest: Operation, nodes: tuple[Node, ...], now
     for group in cluster.spec.groups:
         mine = [node for node in nodes if node.group == group.name]
         pause_s = group.health.unhealthy_after_s if failed else 0.0
-        if now - (newest.ended_at or 0.0) < pause_s:
+        # A clock that was set back ends the pause.
+        if 0.0 <= now - (newest.ended_at or 0.0) < pause_s:
             continue
         halfway = any(node.state in MAKING and not going(node) for node in mine)
         if halfway or remediate(group, mine, now).victims:

@@ -73,7 +73,8 @@ class HookGate:
         self._last_seen = 0
         self._runs: dict[_Key, HookRun] = {}
         self._passed: set[_Key] = set()
-        self._woken: dict[_Key, float] = {}
+        # By run, the time at which it is due, and the monotonic time of the round for it.
+        self._woken: dict[_Key, tuple[float, float]] = {}
         # Calls that are under way, and the run each belongs to.
         self._out: dict[str, _Key] = {}
 
@@ -276,10 +277,14 @@ class HookGate:
         return dataclasses.replace(call, hook=hook)
 
     def _wake(self, key: _Key, at: float) -> None:
-        if math.isfinite(at) and self._woken.get(key) != at:
-            self._woken[key] = at
-            pause_s = max(0.0, at - self._tx.now)
-            self._nodes.wake_at(self._tx.monotonic + pause_s, key[1] or '')
+        if not math.isfinite(at):
+            return
+        known_at, round_at = self._woken.get(key, (math.nan, -math.inf))
+        # A round that came too early, because the clock was set back, is followed by another.
+        if known_at != at or round_at < self._tx.monotonic:
+            round_at = self._tx.monotonic + max(0.0, at - self._tx.now)
+            self._woken[key] = at, round_at
+            self._nodes.wake_at(round_at, key[1] or '')
 
     def _hurry(self, node_id: str | None) -> None:
         member = self._nodes.get(node_id) if node_id else None

@@ -57,6 +57,8 @@ class NodeTable:
         self.setbacks: dict[str, Setback] = {}
         self._all: tuple[Node, ...] | None = None
         self._last_birth = 0.0
+        #: The wall clock at the last round.
+        self._seen_at = math.inf
         for node in nodes:
             self._note_names(node)
             if node.state is not NodeState.GONE:
@@ -174,6 +176,19 @@ class NodeTable:
     def _note_names(self, node: Node) -> None:
         self.names.add(node.name)
         self.backends.add(node.backend)
+
+    def follow_clock(self) -> None:
+        """Let states begin now that begin later, because the clock was set back.
+
+        All that a node waits for would otherwise take longer: its start, its drain, its end.
+        """
+        now, self._seen_at, before = self._tx.now, self._tx.now, self._seen_at
+        if now >= before:
+            return
+        for member in self._members.values():
+            if member.node.since > now:
+                self.change(member, since=now)
+                self.touch(member.node.id)
 
     # ---- due nodes -------------------------------------------------------------
 

@@ -40,7 +40,8 @@ def conditions(
     """Return the conditions of a cluster, each with its cause if it has one.
 
     :param operation: the newest one, ended or not.
-    :param lease: the last lease of the cluster; None means that no conductor works on it.
+    :param lease: the lease of the cluster, which has not expired; None means that no conductor
+        works on it.
     :param made_with: by group, the digest of its current spec; no entry means no drift.
     """
     there = [node for node in nodes if node.state is not NodeState.GONE]
@@ -48,7 +49,7 @@ def conditions(
     at_work = operation is not None and not operation.state.ended
     found = [
         *_ready(cluster, live, operation),
-        *(_progress(cluster, operation, lease, now) if operation and at_work else ()),
+        *(_progress(cluster, operation, lease) if operation and at_work else ()),
         *(() if at_work else _brake(cluster, there, now)),
         *_degraded(cluster, live, operation, at_work),
         *_drifted(live, made_with),
@@ -83,12 +84,10 @@ def _ready(
         yield Condition(kind=ConditionKind.READY)
 
 
-def _progress(
-    cluster: Cluster, operation: Operation, lease: Lease | None, now: float
-) -> Iterator[Condition]:
+def _progress(cluster: Cluster, operation: Operation, lease: Lease | None) -> Iterator[Condition]:
     if cluster.paused:
         return
-    if lease is None or not lease.owner or lease.expires_at <= now:
+    if lease is None or not lease.owner:
         cause = Cause(
             code='nobody_works',
             message=f'{operation.kind.value} of {cluster.name} waits: nobody works on it now.',

@@ -57,7 +57,8 @@ def remediate(
     queue = sorted((node.since, node.id, node) for node in live if node.id in given_up)
     waiting = [node for *_, node in queue]
     hold, room = _brake(group, live, given_up)
-    if setback is not None and now < setback.until and not hold:
+    # A clock that was set back ends the pause, which it would make longer.
+    if setback is not None and setback.at <= now < setback.until and not hold:
         hold = (
             f'{setback.count} nodes failed in a row, and the next is built at '
             f'{clock_time(math.ceil(setback.until))}'

@@ -36,10 +36,10 @@ class Ended(typing.NamedTuple):
 class Runner:
     """A process that runs one command after the other, each in a fork."""
 
-    def __init__(self):
+    def __init__(self, environment=None, cwd=ROOT):
         self._process = subprocess.Popen(
             [sys.executable, '-m', __spec__.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True, cwd=ROOT,
+            text=True, cwd=cwd, env=environment,
         )  # fmt: skip
 
     def begin(self, *argv):

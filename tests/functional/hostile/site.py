@@ -18,10 +18,30 @@ path = {folder}/cloud.db
 build_s = 0.03
 delete_s = 0.02
 [db]
-url = sqlite:///{folder}/kiln.db
+url = {url}
+key_file = {folder}/kiln.keys
 [clusters]
 lease = 5
 quiesce = 0
+"""
+#: A site whose conductors are killed, or lose their clocks, under a cloud that fails at times.
+ROUGH = """\
+[compute]
+default_backend = noop
+owner = us
+[compute:noop]
+path = {folder}/cloud.db
+accept_s = 0.05
+circuit_open = 0.2
+circuit_open_max = 0.5
+faults = {faults}
+[db]
+url = {url}
+key_file = {folder}/kiln.keys
+[clusters]
+lease = {lease}
+quiesce = {quiesce}
+operation_timeout = 10000000
 """
 WEB = """\
 cluster: {name}
@@ -29,22 +49,26 @@ driver: example_v1
 image: {image}
 flavor: small
 nodegroups:
-  - {{name: work, count: {count}}}
+  - {{name: work, count: {count}{more}}}
 """
+#: Nodes that fail are replaced, however many they are.
+NO_BRAKE = ', health: {max_unhealthy: 100%}'
 
 
 class SiteFolder:
     """A folder with a configuration, cluster files, a store and a cloud."""
 
-    def __init__(self, path):
+    def __init__(self, path, config=CONFIG, *, url=None, **options):
         self.path = pathlib.Path(path)
         self.path.mkdir(exist_ok=True)
+        self.url = url or f'sqlite:///{self.path}/kiln.db'
+        self.more = ''
         self.config = self.path / 'kiln.conf'
-        self.config.write_text(CONFIG.format(folder=self.path))
+        self.config.write_text(config.format(folder=self.path, url=self.url, **options))
 
     def page(self, name='web', count=3, image='one'):
         path = self.path / f'{name}-{count}-{image}.yaml'
-        path.write_text(WEB.format(name=name, count=count, image=image))
+        path.write_text(WEB.format(name=name, count=count, image=image, more=self.more))
         return str(path)
 
     def argv(self, *words):
@@ -60,12 +84,15 @@ class SiteFolder:
         shutil.copytree(self.path, path)
         return SiteFolder(path)
 
+    def store(self):
+        return open_store(self.url, keys=self.path / 'kiln.keys')
+
     def standing(self):
         """Return what stands: clusters with their counts and images, and machines by image.
 
         Names and ids are chosen by chance, so they are left out.
         """
-        with contextlib.closing(open_store(f'sqlite:///{self.path}/kiln.db')) as store:
+        with contextlib.closing(self.store()) as store:
             clusters = store.clusters.list()
             found, machines = {}, 0
             for cluster in clusters:

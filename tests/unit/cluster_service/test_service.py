@@ -30,7 +30,9 @@ from kiln.clusters.models import NodeState, OperationKind, OperationState
 from kiln.clusters.spec import MachineSpec
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
+from kiln.testing.clock import VirtualClock
 from tests.unit.cluster_service.site import WEB, ConductedCase, SiteCase, declared
+from tests.unit.db.case import take_over
 
 FOREIGN = """
 from kiln.cluster_drivers.base import ClusterDriver
@@ -76,6 +78,17 @@ class Entering(SiteCase):
     def test_an_operation_that_nobody_works_on_blocks_its_cluster(self):
         (condition,) = self.clusters.conditions(self.clusters.show('web'))
         self.assertEqual(('blocked', 'nobody_works'), (condition.kind, condition.cause.code))
+
+    def test_a_lease_is_judged_by_the_clock_of_the_store(self):
+        cluster_id = self.clusters.show('web').cluster.id
+        take_over(self.site.store, cluster_id, 'another-host.7.x', 15.0)
+        # This host's clock is an hour ahead of the store's.
+        self.clusters._clock = VirtualClock(self.clock.time() + 3600)
+        (condition,) = self.clusters.conditions(self.clusters.show('web'))
+        self.assertEqual('progressing', condition.kind)
+        attention = self.clusters.attention('web')
+        self.assertEqual('another-host.7.x', attention.worker)
+        self.assertAlmostEqual(15.0, attention.expires_s, delta=10.0)
 
     def test_a_creation_has_the_timeout_of_the_cluster(self):
         allowed = self.operation.deadline_at - self.operation.created_at

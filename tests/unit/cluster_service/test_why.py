@@ -85,17 +85,17 @@ class OfClusters(unittest.TestCase):
                 self.assertTrue(do or not first.do, first.do)
 
     def test_a_worker_that_has_died_is_named_with_the_time_it_was_last_heard_from(self):
-        died = Attention(worker='host.7', died=True, heard_at=NOW - 14, expires_at=NOW + 1)
+        died = Attention(worker='host.7', died=True, silent_s=14.0, expires_s=1.0)
         (first,) = why(view(op=operation()), NOW, attention=died)
         self.assertIn('host.7, last heard from 14 s ago, has died', first.next)
         self.assertIn('kiln cluster watch web', first.do[0])
 
     def test_a_silent_worker_is_named_with_the_time_of_its_replacement(self):
-        silent = Attention(worker='host.7', heard_at=NOW - 14, expires_at=NOW + 1)
+        silent = Attention(worker='host.7', silent_s=14.0, expires_s=1.0)
         (first,) = why(view(op=operation()), NOW, attention=silent)
         self.assertIn('last heard from 14 s ago', first.next)
         self.assertIn('takes over at 00:16:41Z', first.next)
-        recent = dataclasses.replace(silent, heard_at=NOW - 2, expires_at=NOW + 13)
+        recent = dataclasses.replace(silent, silent_s=2.0, expires_s=13.0)
         (first,) = why(view(op=operation()), NOW, attention=recent)
         self.assertNotIn('heard', first.next)
 

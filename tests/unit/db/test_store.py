@@ -167,6 +167,17 @@ class Trouble(StoreCase):
                 self.store.leases.get('s')
             self.assertIs(kind, type(caught.exception))
 
+    def test_a_schema_that_cannot_be_decoded_is_reported_as_damage(self):
+        path = self.store._database.path
+        self.store.close()
+        connection = sqlite3.connect(path)
+        connection.execute('PRAGMA wal_checkpoint(TRUNCATE)')
+        connection.close()
+        # SQLite quotes the word that it does not know.
+        path.write_bytes(path.read_bytes().replace(b'CREATE INDEX', b'CR\xc5ATE INDEX'))
+        with self.assertRaisesRegex(StoreBroken, 'not text'):
+            self.store.leases.get('s')
+
     def test_a_broken_store_is_reported(self):
         database = Database(self.url, clock=VirtualClock())
         self.addCleanup(database.close)

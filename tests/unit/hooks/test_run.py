@@ -338,6 +338,13 @@ class Resuming(RunCase):
         self.assertIn('wait', self.run_.cause.message)
         self.assertEqual(NOW + 50, self.run_.wake_at)
 
+    def test_a_clock_that_was_set_back_ends_the_pause_of_a_hook(self):
+        self.begin(self.hook('a'))
+        self.calls()
+        self.answer(Answer.later('wait', 50.0))
+        self.now -= 3600
+        self.assertEqual(['a'], self.calls())
+
     def test_failures_before_a_crash_are_counted(self):
         self.begin(self.hook('a', on_failure=OnFailure.RETRY, retries=1))
         self.calls()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from kiln.programs import supervisor
@@ -196,6 +197,18 @@ class Detached(unittest.TestCase):
         while run.state is RunState.RUNNING:
             run.stop()
         os.close(handle)
+        self.assertIs(RunState.LOST, run.state)
+
+    def test_a_clock_that_was_set_back_gives_such_a_program_no_more_time(self):
+        run = self.start(f'trap "" TERM; {BEGUN} while :; do sleep 60; done', grace_s=600.0)
+        self.wait_for_begin()
+        supervisor.send(signal.SIGKILL, [run._supervisor().pid])
+        run.wait()
+        run.stop()
+        later = time.time() + 3600
+        os.utime(run.folder / 'stop', (later, later))
+        while run.state is RunState.RUNNING:
+            run.stop()
         self.assertIs(RunState.LOST, run.state)
 
     def test_runs_are_numbered_and_old_ones_are_removed(self):

@@ -32,6 +32,12 @@ _INSERT = (
 #: The columns of a claim whose changes callers see, and all that change.
 _SEEN = ('phase', 'fault', 'image_id')
 _MUTABLE = (*_SEEN, 'since', 'due', 'failures', 'probed_at', 'hard', 'epoch')
+# Claims whose times a clock has written that was set back since then.
+_OF_LATER = 'SELECT 1 FROM claims WHERE since > ? OR probed_at > ? LIMIT 1'
+_BEGINS_NOW = (
+    'UPDATE claims SET since = min(since, ?), probed_at = min(probed_at, ?), due = min(due, ?) '
+    'WHERE since > ? OR probed_at > ?'
+)
 _UPDATE = f'UPDATE claims SET {", ".join(f"{name} = ?" for name in _MUTABLE)}'  # noqa: S608  # no value
 
 #: Returns the changed claim; None ends it.
@@ -179,6 +185,14 @@ class Claims:
         with self._store.read() as db:
             rows = db.execute(query, (now,)).fetchall()
         return [Due(row['id'], row['machine'], Phase(row['phase']), row['due']) for row in rows]
+
+    def follow_clock(self, now: float) -> None:
+        """Let work be due now if the clock was set back, which would make it wait longer."""
+        with self._store.read() as db:
+            if db.execute(_OF_LATER, (now, now)).fetchone() is None:
+                return
+        with self._store.write(durable=False) as db:
+            db.execute(_BEGINS_NOW, (now,) * 5)
 
     def resting(self) -> list[Claim]:
         """Return the claims that are up and have nothing due."""

@@ -147,6 +147,7 @@ class Crew:
         self._end_the_unwanted()
         self._follow_the_inventory()
         now = self._clock.time()
+        self._claims.follow_clock(now)
         due = [one for one in self._claims.due(now) if one.machine not in self._running]
         idle = in_maintenance(self._inventory.current, self._claims.records(), now) if due else ()
         for one in due:

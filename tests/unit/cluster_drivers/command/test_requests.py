@@ -73,6 +73,10 @@ class Steps(unittest.TestCase):
         self.assertIs(Step.WAIT, step(ended(Ending.LATER), memory, now=9.9))
         self.assertIs(Step.START, step(ended(Ending.LATER), memory, now=10.0))
 
+    def test_a_clock_that_was_set_back_ends_the_wait(self):
+        memory = dataclasses.replace(MEMORY, again_at=5000.0)
+        self.assertIs(Step.START, step(ended(Ending.LATER), memory, now=1400.0))
+
     def test_a_lost_run_is_repeated_until_too_many_were_lost(self):
         self.assertIs(Step.START, step(seen()))
         memory = dataclasses.replace(MEMORY, lost=MOST_LOST)

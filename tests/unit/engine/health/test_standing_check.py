@@ -182,6 +182,17 @@ class Remedy(WatchSite):
         self.poll()
         self.assertEqual([], self.remediations(cluster))
 
+    def test_a_clock_that_was_set_back_gives_a_node_no_more_time(self):
+        cluster = self.created(group(2))
+        self.cloud.crash(self.nodes(cluster)[0].compute_id)
+        self.poll()
+        self.clock.step(-3600.0)
+        self.poll()
+        self.assertEqual([], self.remediations(cluster))
+        self.clock.step(300.0)
+        self.poll()
+        self.assertEqual(1, len(self.remediations(cluster)))
+
     def test_when_too_many_are_dead_the_brake_holds(self):
         cluster = self.created(group(4, health=AT_ONCE))
         for one in self.nodes(cluster)[:2]:
@@ -311,6 +322,10 @@ class MayRemedy(unittest.TestCase):
         in_vain = {'state': OperationState.FAILED, 'args': {'reason': REMEDIATION}}
         self.assertFalse(self.may(ended_at=701.0, **in_vain))
         self.assertTrue(self.may(ended_at=700.0, **in_vain))
+
+    def test_a_clock_that_was_set_back_does_not_put_off_a_replacement(self):
+        in_vain = {'state': OperationState.FAILED, 'args': {'reason': REMEDIATION}}
+        self.assertTrue(self.may(ended_at=1001.0, **in_vain))
 
     def test_a_node_left_half_way_is_continued_unless_it_is_to_be_removed(self):
         out = node(state=NodeState.RESETTING, since=999.0)

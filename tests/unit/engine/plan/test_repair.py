@@ -46,6 +46,11 @@ class Remediation(unittest.TestCase):
                 found = remediate(group(4), [dead, *well(3)], NOW + wait_s, setback)
                 self.assertEqual({dead.id}, set(found.victims))
 
+    def test_a_clock_that_was_set_back_ends_the_pause_after_failures(self):
+        dead = node(state=NodeState.FAILED, since=NOW)
+        found = remediate(group(4), [dead, *well(3)], NOW - 3600, Setback(9, NOW))
+        self.assertEqual({dead.id}, set(found.victims))
+
     def test_an_unhealthy_node_has_time_to_recover(self):
         sick = node(**SICK)
         self.assertEqual({}, dict(remediate(group(4), [sick, *well(3)], NOW - 1).victims))

@@ -1,5 +1,6 @@
 """Claims: exclusive, found by key and never lost, with any number of processes."""
 
+import dataclasses
 import functools
 import pathlib
 import sqlite3
@@ -67,6 +68,15 @@ class Claiming(PoolCase):
         self.assertEqual({'m1', 'm2', 'm3'}, {self.claim(key).machine for key in 'abc'})
         with self.assertRaises(InsufficientCapacity):
             self.claim('d')
+
+    def test_a_clock_that_was_set_back_makes_no_work_wait(self):
+        one = self.claim('k')
+        waits = functools.partial(dataclasses.replace, due=11.0)
+        self.claims.change(one.id, waits, 1.0)
+        self.assertEqual([], self.claims.due(0.5))
+        self.claims.follow_clock(0.5)
+        self.assertEqual([0.5], [one.due for one in self.claims.due(0.5)])
+        self.assertEqual([0.5], [one.since for one in self.claims.all()])
 
     def test_a_repeated_claim_needs_no_free_machine(self):
         first = [self.claim(key) for key in 'abc']
