@@ -232,6 +232,7 @@ COVERED = {
 }
 #: Modules that import such a library without asking anybody else, and why.
 NO_CLIENT = {
+    'kiln.cli.site.service_notify': 'it sends to systemd, and reads nothing',
     'kiln.adapters.octavia.settings': 'it loads options of keystoneauth',
     'kiln.foreign.connection_failures': 'it reads exceptions',
     'kiln.openstack.identity': 'it lists options of keystoneauth',

@@ -393,6 +393,7 @@ class BenchTest(unittest.TestCase):
                 # What the driver lacks is shown to be refused.
                 'test_a_refused_build_gives_its_ports_back',
                 'test_a_refused_build_leaves_no_resource_behind',
+                'test_a_refused_delete_of_a_resource_says_so_and_leaves_it',
                 'test_the_ports_of_an_instance_in_error_are_free_when_it_is_deleted',
             },
         )

@@ -79,6 +79,8 @@ class Gate:
         self._dice = dice
         # Entered again by an effect that schedules another one.
         self._lock = threading.RLock()
+        # True while an effect is applied, which can call the cloud in turn.
+        self._applying = False
         self._late: list[tuple[float, int, Callable[[float], object]]] = []
         self._order = itertools.count()
         # Set when the outage ends that goes on now.
@@ -139,13 +141,15 @@ class Gate:
         if not self._late:
             return now
         with self._lock:
-            while self._late and self._late[0][0] <= now:
+            while self._late and self._late[0][0] <= now and not self._applying:
                 due, _, act = self._late[0]
+                self._applying = True
                 try:
                     # The caller of the request has already had its answer.
                     with contextlib.suppress(AmphoraComputeError):
                         act(due)
                 finally:
+                    self._applying = False
                     # Not before, as an empty list means that all is applied. What the effect
                     # itself has scheduled comes later.
                     heapq.heappop(self._late)
