@@ -177,7 +177,7 @@ def _death(attention: Attention) -> str:
     heard = ''
     if attention.silent_s is not None:
         heard = f', last heard from {span(attention.silent_s)} ago,'
-    return f'; {attention.worker}{heard} has died'
+    return f'; {attention.worker}{heard} has ended'
 
 
 def _silence(attention: Attention, now: float) -> str:

@@ -231,7 +231,11 @@ class Invocation:
                 hint="Resolve the reported problem, then run 'kiln cluster retry'.",
             )
         said = self.message or 'it was called and has not answered'
-        todo = 'Resolve the reported problem' if self.message else 'Wait for the hook'
+        todo = 'Wait for the hook'
+        if self.failures:
+            todo = 'Resolve the reported problem'
+        elif self.message:
+            todo = 'Wait: the hook asked to be called again, and kiln does that by itself'
         return Cause(
             code='hook',
             message=f'Hook {self.hook} blocks the operation: {said}.',

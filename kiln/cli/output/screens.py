@@ -82,7 +82,8 @@ class Lines:
                     self._told.add(key)
                     at = one.operation.created_at + one.elapsed_s
                     text = ' <- '.join(_messages(cause))
-                    self._write(at, one.name, f'{_held(one, nodes)}: {text}')
+                    held = f'{_held(one, nodes)}{_from_before(one, nodes)}'
+                    self._write(at, one.name, f'{held}: {text}')
                     advice = hint(cause)
                     if advice and (one.name, advice) not in self._told:
                         self._told.add((one.name, advice))
@@ -157,6 +158,12 @@ def _draw_group(text: Text, group: GroupCourse, width: int, *, last: bool) -> No
         if count := group.counts.get(state):
             text.append(f'  {count} {state.value}', style=_COLOURS.get(state, ''))
     text.append('\n')
+
+
+def _from_before(one: Course, nodes: Sequence[Node]) -> str:
+    """Return since when nodes have been so, if that is older than the operation."""
+    since = max((node.since for node in nodes), default=one.operation.created_at)
+    return f' since {clock_time(since)}' if since < one.operation.created_at else ''
 
 
 def _held(one: Course, nodes: Sequence[Node]) -> str:

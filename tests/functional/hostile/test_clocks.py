@@ -95,7 +95,7 @@ class Jumps(Rough):
         for word in said.replace('(', ' ').replace(',', ' ').replace(')', ' ').split():
             parts = word.split('.')
             if parts[0].startswith('host-') and int(parts[1]) not in alive:
-                self.assertIn('has died', said, self.what)
+                self.assertIn('has ended', said, self.what)
                 self.assertNotIn('continues', said, self.what)
         # The store's clock says that it holds its lease, whatever this host's clock says.
         if not self.one_clock and before and before == self.worker() and before[0] in alive:

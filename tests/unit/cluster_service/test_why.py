@@ -87,7 +87,7 @@ class OfClusters(unittest.TestCase):
     def test_a_worker_that_has_died_is_named_with_the_time_it_was_last_heard_from(self):
         died = Attention(worker='host.7', died=True, silent_s=14.0, expires_s=1.0)
         (first,) = why(view(op=operation()), NOW, attention=died)
-        self.assertIn('host.7, last heard from 14 s ago, has died', first.next)
+        self.assertIn('host.7, last heard from 14 s ago, has ended', first.next)
         self.assertIn('kiln cluster watch web', first.do[0])
 
     def test_a_silent_worker_is_named_with_the_time_of_its_replacement(self):

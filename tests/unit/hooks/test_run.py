@@ -102,6 +102,7 @@ class Passing(RunCase):
             self.facts,
         )
         self.assertIn('kiln hook skip op1 pre_create/a', cause.hint)
+        self.assertIn('kiln does that by itself', cause.hint)
         self.assertEqual('hook', cause.code)
 
     def test_an_unexpected_answer_changes_nothing(self):

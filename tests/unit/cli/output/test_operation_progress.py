@@ -195,3 +195,11 @@ class Told(unittest.TestCase):
         self.lines.show([far(seen(*held))], [])
         self.assertEqual(2, len(self.told()))
         self.assertIn('h0, h1, h2 and 6 more', self.told()[0])
+
+    def test_a_cause_from_before_the_operation_is_not_told_as_new(self):
+        old = node('a', NodeState.UNHEALTHY, since=40.0, cause=QUOTA)
+        new = node('b', NodeState.UNHEALTHY, since=110.0, cause=Cause(code='x', message='Down.'))
+        self.lines.show([far(seen(old, new))], [])
+        told = '\n'.join(self.told())
+        self.assertIn('a since 00:00:40Z: No room.', told)
+        self.assertIn('b: Down.', told)
