@@ -6,7 +6,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
 from kiln.cluster_drivers.discovery.activation import DiscoverySettings
@@ -22,7 +22,6 @@ from kiln.cluster_service.verbs import run_verb
 from kiln.clusters.exceptions import ClusterDriverMismatch, MissingCapability
 from kiln.clusters.limits import DEFAULT_LIMITS, NodeLimits
 from kiln.clusters.models import Cluster
-from kiln.compute.facade import Compute
 from kiln.db.store import Store
 from kiln.engine.conductor import Conductor
 from kiln.engine.context import (
@@ -40,6 +39,9 @@ from kiln.engine.work_sources.database import DatabaseSource
 from kiln.engine.work_sources.opening import TlsFiles, open_source
 from kiln.fairness.threads import FairThreads
 from kiln.hooks.registry import Hooks
+
+if TYPE_CHECKING:
+    from kiln.compute.facade import Compute
 
 #: Calls of cluster drivers that are under way at once: of all clusters, and of one.
 DRIVER_CALLS = 64

@@ -7,14 +7,13 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.values import NoSecrets, Secrets
 from kiln.clusters.models import DriverPin
 from kiln.clusters.spec import MachineSpec
-from kiln.compute.facade import Compute
 from kiln.db.store import Store
 from kiln.engine.driver_context import DriverContexts
 from kiln.engine.measuring import Meter
@@ -22,6 +21,9 @@ from kiln.engine.plan.names import Naming
 from kiln.exceptions import AmphoraComputeError
 from kiln.hooks.registry import Hooks
 from kiln.models import Ability
+
+if TYPE_CHECKING:
+    from kiln.compute.facade import Compute
 
 LOG = logging.getLogger(__name__)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kiln.cluster_drivers.values import Context, NoSecrets, Secrets
 from kiln.clusters.exceptions import ClusterDriverError, ClusterNotFound
 from kiln.clusters.models import Cluster, Node, NodeState
 from kiln.clusters.spec import ClusterTemplate, MachineSpec
-from kiln.compute.facade import Compute
 from kiln.db.store import Store
+
+if TYPE_CHECKING:
+    from kiln.compute.facade import Compute
 
 
 class OpenBackends(Protocol):

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.clusters.models import NodeState, OperationKind, OperationState
+from kiln.conf import compute as compute_conf
+from kiln.conf import register
 from kiln.conf import secrets as secrets_conf
 from kiln.conf.db import default_url
 from kiln.conf.hooks import directory_of, file_of
@@ -20,6 +22,8 @@ from kiln.telemetry import cluster_export, operation_count
 
 if TYPE_CHECKING:
     from kiln.cluster_service.site import Site
+    from kiln.compute.backends import DriverManager
+    from kiln.compute.facade import Compute
     from kiln.db.database import Database
     from kiln.db.store import Store
     from kiln.hooks.registry import Hooks
@@ -102,17 +106,16 @@ def configured_site(
     with clusters_extra():
         from kiln.cluster_service.site import open_site
     from kiln.cluster_drivers.secrets import given_secrets, open_secrets
-    from kiln.compute.backends import DriverManager
 
+    site = register(conf, compute_conf.GROUP, compute_conf.SITE_OPTS)
     try:
-        manager = DriverManager(conf)
         secrets = None if conf.secrets.directory else given_secrets()
         return open_site(
             store,
             conf.clusters,
-            name=conf.compute.owner,
-            open_backend=functools.partial(manager.open, clock=clock, listeners=tuple(listeners)),
-            default_backend=manager.default_backend,
+            name=site.owner,
+            open_backend=_Opening(conf, clock, tuple(listeners)).open,
+            default_backend=site.default_backend,
             open_hooks=functools.partial(configured_hooks, conf, clock),
             clock=clock,
             secrets=secrets or open_secrets(secrets_conf.directory_of(conf.secrets.directory)),
@@ -124,6 +127,22 @@ def configured_site(
     except BaseException:
         store.close()
         raise
+
+
+class _Opening:
+    """Opens backends; the wrappers around drivers are imported with the first one."""
+
+    def __init__(self, conf: Any, clock: Clock, listeners: tuple[Listener, ...]) -> None:
+        self._conf, self._clock, self._listeners = conf, clock, listeners
+        self._manager: DriverManager | None = None
+
+    def open(self, name: str) -> Compute:
+        """Return a backend; the caller lets in one thread at a time."""
+        from kiln.compute.backends import DriverManager
+
+        if self._manager is None:
+            self._manager = DriverManager(self._conf)
+        return self._manager.open(name, clock=self._clock, listeners=self._listeners)
 
 
 def _counts(conf: Any) -> bool:

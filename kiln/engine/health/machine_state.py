@@ -7,10 +7,9 @@ import functools
 import queue
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kiln.clusters.models import Cause, Node, NodeState
-from kiln.compute.facade import Compute
 from kiln.engine.context import Backends
 from kiln.engine.nodes.node_table import NodeTable
 from kiln.engine.nodes.transaction import Transaction
@@ -19,6 +18,9 @@ from kiln.engine.plan.lifecycle import cause_of
 from kiln.engine.plan.names import machine_id
 from kiln.exceptions import InstanceNotFoundError, KilnError
 from kiln.models import ComputeStatus, State
+
+if TYPE_CHECKING:
+    from kiln.compute.facade import Compute
 
 #: The states of nodes whose machines are polled.
 WATCHED = frozenset({NodeState.READY, NodeState.UNHEALTHY, NodeState.UNKNOWN})

@@ -6,16 +6,18 @@ import abc
 import functools
 import logging
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kiln.cluster_drivers.calls import call_driver
 from kiln.clusters.models import Cause, Node, NodeState
-from kiln.compute.facade import Compute
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
 from kiln.engine.nodes.node_table import Member
 from kiln.engine.plan import lifecycle
 from kiln.engine.plan.lifecycle import ActionKind
 from kiln.exceptions import InstanceNotFoundError
+
+if TYPE_CHECKING:
+    from kiln.compute.facade import Compute
 
 LOG = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@ import pathlib
 import stat
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from cliff.command import Command
@@ -291,6 +292,15 @@ class Processes(unittest.TestCase):
         with self.subTest('a list needs neither rich nor oslo.log'):
             self.assertTrue(of_list >= {'kiln.compute.facade', 'futurist'})
             self.assertEqual(set(), of_list & {'rich', 'oslo_log.log', 'cmd2'})
+
+    def test_a_command_that_reads_the_store_imports_no_guards_of_backends(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        file = pathlib.Path(folder, 'kiln.conf')
+        file.write_text(f'[db]\nurl = sqlite:///{folder}/kiln.db\n')
+        of_list = self.loaded_by(['--config-file', str(file), 'cluster', 'list'])[-1]
+        self.assertIn('kiln.cluster_service.service', of_list)
+        guards = {'kiln.compute.facade', 'kiln.wrappers.executor.executor', 'pybreaker', 'redis'}
+        self.assertEqual(set(), of_list & guards)
 
     def test_a_closed_pipe_ends_the_command_silently(self):
         read_end, write_end = os.pipe()
