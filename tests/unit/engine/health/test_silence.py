@@ -1,5 +1,6 @@
 """Silent backends are told: by a warning, an event of each cluster, and the cause of a node."""
 
+import dataclasses
 import threading
 
 from kiln.clusters.models import MACHINES_SEEN, MACHINES_UNSEEN, NodeState
@@ -8,13 +9,16 @@ from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.engine.health.standing_check import StandingCheck
 from kiln.exceptions import ServiceUnavailable
 from tests.unit.engine.health.test_standing_check import WatchSite
-from tests.unit.engine.site import STACK, Site, group
+from tests.unit.engine.site import SETTINGS, STACK, Site, group
 
 LOG = 'kiln.engine.health.silence'
 
 
 class Settled(WatchSite):
-    """Two backends, each of which can be made to refuse or to hang."""
+    """A backend that can be made to refuse or to hang."""
+
+    # The conductor of the site must not take the watch when its lease runs out.
+    settings = dataclasses.replace(SETTINGS, watch_s=100_000.0)
 
     def setUp(self):
         self.release = threading.Event()
