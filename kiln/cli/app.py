@@ -152,7 +152,7 @@ class KilnApp(App):
                 f'The clusters are in the default store, {default_url()}, which every '
                 f'configuration without [db] url shares.'
             )
-        return configured_site(settings, self.clock, listeners=(self.delays,))
+        return configured_site(settings, self.clock, listeners=(self.delays,), report=self.say)
 
     def say_what_ends(self) -> None:
         """Warn where machines are built that nobody configured a backend for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from kiln.db.store import Store
     from kiln.hooks.registry import Hooks
     from kiln.telemetry.events import Listener
+
+LOG = logging.getLogger(__name__)
 
 
 def configured_store(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Store:
@@ -93,11 +96,16 @@ def clusters_extra() -> contextlib.AbstractContextManager[None]:
 
 
 def configured_site(
-    conf: Any, clock: Clock = SYSTEM_CLOCK, *, listeners: Iterable[Listener] = ()
+    conf: Any,
+    clock: Clock = SYSTEM_CLOCK,
+    *,
+    listeners: Iterable[Listener] = (),
+    report: Callable[[str], None] = LOG.warning,
 ) -> Site:
     """Open the site: its store, and on demand its cluster drivers and backends.
 
-    ``listeners`` receive the events of the backends.
+    ``listeners`` receive the events of the backends, and ``report`` a sentence for each
+    unknown option of a backend.
 
     The caller closes it. Raises the errors of ``configured_store``.
     """
@@ -114,7 +122,7 @@ def configured_site(
             store,
             conf.clusters,
             name=site.owner,
-            open_backend=_Opening(conf, clock, tuple(listeners)).open,
+            open_backend=_Opening(conf, clock, tuple(listeners), report).open,
             default_backend=site.default_backend,
             open_hooks=functools.partial(configured_hooks, conf, clock),
             clock=clock,
@@ -132,8 +140,15 @@ def configured_site(
 class _Opening:
     """Opens backends; the wrappers around drivers are imported with the first one."""
 
-    def __init__(self, conf: Any, clock: Clock, listeners: tuple[Listener, ...]) -> None:
-        self._conf, self._clock, self._listeners = conf, clock, listeners
+    def __init__(
+        self,
+        conf: Any,
+        clock: Clock,
+        listeners: tuple[Listener, ...],
+        report: Callable[[str], None],
+    ) -> None:
+        self._conf, self._clock = conf, clock
+        self._listeners, self._report = listeners, report
         self._manager: DriverManager | None = None
 
     def open(self, name: str) -> Compute:
@@ -141,7 +156,7 @@ class _Opening:
         from kiln.compute.backends import DriverManager
 
         if self._manager is None:
-            self._manager = DriverManager(self._conf)
+            self._manager = DriverManager(self._conf, report=self._report)
         return self._manager.open(name, clock=self._clock, listeners=self._listeners)
 
 

@@ -56,7 +56,7 @@ class Watched(Site):
         self.parts = dataclasses.replace(self.parts, drivers=Hanging(Plain()))
         self.take_over()
         _, operation = self.create(group(1), within_s=1000.0)
-        self.until(lambda: self.conductor.rounds_silent_s > 200.0)
+        self.until(lambda: self.conductor.rounds_silent_s > 20.0)
         self.assertLess(self.conductor.silent_s, 10.0)
         self.assertLess(self.conductor.unrenewed_s, SETTINGS.lease_s)
         self.assertEqual(1, self.conductor.clusters)

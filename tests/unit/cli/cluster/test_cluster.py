@@ -333,6 +333,17 @@ class Templates(SiteShell):
         self.assertEqual(json_schema(), json.loads(self.ok('schema')))
 
 
+class Misspelt(SiteShell):
+    east = 'delete_secs = 3'
+
+    def test_an_unknown_option_of_a_backend_is_reported_once_by_each_command(self):
+        self.up()
+        said = 'kiln: Group [compute:east] has an unknown option, delete_secs: did you mean'
+        self.assertEqual(1, self.err.count(said), self.err)
+        self.ok('cluster', 'list')
+        self.assertNotIn('unknown option', self.err)
+
+
 class Facade(SiteShell):
     def test_the_facade_returns_templates_and_workers(self):
         self.up('--no-wait')

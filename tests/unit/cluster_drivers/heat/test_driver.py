@@ -217,7 +217,8 @@ class Deserted(DriverCase):
             self.deserted()
         self.heat.dead = True
         self.heat.requests.clear()
-        for _ in range(int(5 * QUIET_S / TICK_S)):
+        for _ in range(20):
+            self.clock.advance(QUIET_S / 4)
             self.work()
         self.assertNotIn('PUT', self.methods)
 
