@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,7 +53,10 @@ def restore(database: Database, backup: Path) -> Path:
         raise StoreError(f'{what}: there is no such file. Name a backup.')
     _refuse_work(database, what)
     former = target.with_name(f'{target.name}.before-{database.clock.time():.0f}')
-    with _explained(what), drafted(target.with_name(f'.{target.name}.restored')) as draft:
+    # Only its owner can read the folder, and it goes with the copy.
+    folder = tempfile.TemporaryDirectory(prefix=f'.{target.name}.', dir=target.parent)
+    with _explained(what), folder as name:
+        draft = Path(name, target.name)
         _copy(backup, draft, database.lock_timeout_s)
         with contextlib.closing(Database(f'sqlite:///{draft}', clock=database.clock)) as copied:
             refuse_faults(copied, what)

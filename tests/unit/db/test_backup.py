@@ -181,6 +181,7 @@ class Restores(Case):
     def test_a_restore_brings_back_what_the_backup_has_and_keeps_the_former_store(self):
         self.tell('later')
         former = restore(self.database(), self.copy)
+        self.assertEqual([], list(self.folder.glob('.*')), 'drafts are removed')
         self.assertEqual(['kept'], self.messages())
         self.assertEqual(['kept', 'later'], self.messages(former))
 
