@@ -197,7 +197,7 @@ class Building(DriverCase):
             'zone': {'availability_zone': 'az9'},
             'Network': {'network_ids': ['00000000-0000-0000-0000-000000000000']},
             'key': {'keys': ['key9']},
-            'security_group': {'sec_groups': ['nobody']},
+            'security group': {'sec_groups': ['nobody']},
             'image': {'image_id': '00000000-0000-0000-0000-000000000000'},
         }
         for what, arguments in wrong.items():
