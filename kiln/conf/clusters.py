@@ -114,8 +114,8 @@ ENGINE_OPTS = [
     cfg.StrOpt(
         'metrics_listen',
         help='HOST:PORT at which a conductor serves its metrics to Prometheus, such as '
-        '127.0.0.1:9464, and whether it works at /healthz and /readyz. It needs '
-        '[compute] metrics. Unset: nothing is served.',
+        '127.0.0.1:9464, and whether it works at /healthz and /readyz. The metrics of '
+        'calls to backends need [compute] metrics as well. Unset: nothing is served.',
     ),
     cfg.IntOpt(
         'max_nodes_per_cluster',

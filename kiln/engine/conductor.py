@@ -263,6 +263,10 @@ class Conductor:
                 renewed = False
         if renewed:
             self._renewed_at = now
+        try:
+            self._watch.renew()
+        except StoreError as exc:
+            self._failures.failed('Cannot renew the watch of the settled clusters', exc)
 
     def _shorten_leases(self) -> None:
         try:

@@ -15,17 +15,18 @@ if TYPE_CHECKING:
 _LONGEST_SILENCE_S = 60.0
 #: A round computes for seconds, and waits for the store for half a minute at most.
 _LONGEST_ROUND_S = 300.0
-#: A poll waits for backends that do not answer, for a minute or two.
-_LONGEST_POLL_S = 600.0
 
 
 class Health:
     """Answers the questions of a supervisor about one conductor."""
 
     def __init__(self, census: SharedCensus, *, lease_s: float, watch_s: float) -> None:
+        # Only a process that has a conductor has SQLAlchemy.
+        from kiln.engine.health.standing_check import LONGEST_POLL_S
+
         self._census = census
         self._lease_s = lease_s
-        self._longest_poll_s = max(_LONGEST_POLL_S, 3 * watch_s)
+        self._longest_poll_s = max(LONGEST_POLL_S, 3 * watch_s)
         #: None until it works.
         self.conductor: Conductor | None = None
 

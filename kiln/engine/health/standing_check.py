@@ -36,6 +36,8 @@ LOG = logging.getLogger(__name__)
 
 #: The conductor that holds the lease of this scope watches for all conductors of a site.
 SCOPE = 'kiln.watch'
+#: Seconds after which a poll that has not ended is taken for one that never will.
+LONGEST_POLL_S = 600.0
 #: The reason in the arguments of an operation that kiln itself submitted.
 REMEDIATION = 'remediation'
 _POLL = 'A poll of the settled clusters failed'
@@ -146,8 +148,27 @@ class StandingCheck:
                 self._parts.store.leases.release(self._lease)
             self._lease = None
 
+    def renew(self) -> None:
+        """Keep the watch while a poll waits for silent backends; called by the conductor.
+
+        Otherwise its lease would run out, as if this conductor had died. A poll that never ends
+        is left to another conductor.
+        """
+        lease = self._lease
+        if lease is None or self.silent_s > LONGEST_POLL_S:
+            return
+        with contextlib.suppress(LeaseLost):
+            renewed = self._parts.store.leases.renew(lease, self._term_s)
+            # Only if the thread that polls has not renewed or released it meanwhile.
+            if self._lease is lease:
+                self._lease = renewed
+
+    @property
+    def _term_s(self) -> float:
+        return 3 * self._parts.settings.watch_s
+
     def _has_watch(self) -> bool:
-        leases, term_s = self._parts.store.leases, 3 * self._parts.settings.watch_s
+        leases, term_s = self._parts.store.leases, self._term_s
         if self._lease is not None:
             try:
                 self._lease = leases.renew(self._lease, term_s)

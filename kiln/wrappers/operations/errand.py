@@ -24,13 +24,13 @@ class NoAnswerSoFar(AmphoraComputeError):
     """The backend has not answered a call that is under way; reported, never raised."""
 
     code = 'no_answer_so_far'
-    remedy = 'kiln waits for the answer until the time limit of the call.'
+    remedy = 'Check the backend; kiln waits until the time limit of the call.'
 
 
 def no_answer_so_far(backend: str, about: str) -> NoAnswerSoFar:
     """Return the report of a call without an answer; ``about`` begins the sentence."""
     return NoAnswerSoFar(
-        f'{about}: {backend!r} has not answered for {SILENT_S:.0f} s.', backend=backend
+        f'{about}: {backend!r} has not answered for over {SILENT_S:.0f} s.', backend=backend
     )
 
 

@@ -28,7 +28,7 @@ class Delays(StageCase):
         stage.clock.advance(1)
         stage.clock.run_until(lambda: seen, step_s=0)
         self.assertIsInstance(seen[0], NoAnswerSoFar)
-        self.assertEqual("Cannot get id-1: 'east' has not answered for 4 s.", str(seen[0]))
+        self.assertEqual("Cannot get id-1: 'east' has not answered for over 4 s.", str(seen[0]))
         stage.clock.advance(30)
         self.assertEqual([('east', NoAnswerSoFar)], listener.seen)
         gate.set()
