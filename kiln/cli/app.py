@@ -160,7 +160,7 @@ class KilnApp(App):
         if name == 'noop' and name not in self.backends.backends():
             self.say(
                 'No configuration names a backend. This one is simulated, and its machines end '
-                'with this command; --config-file takes the file of another one.'
+                'with this command. To use another one, name its file: --config-file FILE.'
             )
 
     def complain(self, error: BaseException) -> None:

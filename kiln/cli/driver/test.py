@@ -213,7 +213,9 @@ class Test(KilnCommand):
 
 def _check_selection(args: argparse.Namespace, found: bool) -> None:
     if not found:
-        raise UsageError(f'Cannot find a behaviour called {" or ".join(args.select)}.')
+        raise UsageError(
+            f'Cannot find a behaviour called {" or ".join(args.select)}. --list names them all.'
+        )
 
 
 class _Guarded(DriverWrapper):
