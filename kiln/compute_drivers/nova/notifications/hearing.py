@@ -36,6 +36,9 @@ class Hearing:
         self._last_at: float | None = None
         #: True from the proof that Nova reports no builds to the next report about one.
         self.deaf = False
+        #: How often Nova had to be polled since nothing was reported.
+        self.silences = 0
+        self._was_quiet = False
 
     def sent(self, server_id: str, at: float) -> None:
         """Expect a report about a server that was created here."""
@@ -90,7 +93,10 @@ class Hearing:
     def quiet(self) -> bool:
         """Return True if Nova must be polled for the builds that wait for a report."""
         with self._lock:
-            return self.deaf or self._quiet()
+            quiet = self.deaf or self._quiet()
+            self.silences += quiet and not self._was_quiet
+            self._was_quiet = quiet
+            return quiet
 
     def last_heard_s(self) -> float | None:
         """Return the seconds since the last report about any server of this Nova."""

@@ -49,6 +49,15 @@ class Hearings(unittest.TestCase):
         self.hearing.heard('b', ours=True)
         self.assertFalse(self.hearing.quiet())
 
+    def test_each_silence_is_counted_once(self):
+        for number in range(3):
+            self.send(f'{number}')
+            self.clock.advance(QUIET_S)
+            self.assertTrue(self.hearing.quiet() and self.hearing.quiet())
+            self.assertEqual(number + 1, self.hearing.silences)
+            self.hearing.heard(f'{number}', ours=True)
+            self.assertFalse(self.hearing.quiet())
+
     def test_reports_about_other_sites_do_not(self):
         self.send('a')
         self.clock.advance(QUIET_S)
