@@ -109,7 +109,7 @@ class Kept(SilentSite):
         self.until(lambda: self.clock.time() > began + 20)
         now = self.store.leases.get(SCOPE)
         self.assertGreater(now.expires_at, self.clock.time())
-        self.assertEqual(held.epoch, now.epoch, 'it was never taken anew')
+        self.assertEqual(held.epoch, now.epoch, 'it was never lost and taken again')
         self.hanging.clear()
         self.release.set()
 
