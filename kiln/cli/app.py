@@ -140,8 +140,11 @@ class KilnApp(App):
         finally:
             compute.close(wait_s)
 
-    def open_site(self) -> Site:
-        """Open the site as configured; the caller closes it."""
+    def open_site(self, *, waits: bool = True) -> Site:
+        """Open the site as configured; the caller closes it.
+
+        :param waits: Print why backends keep the command waiting.
+        """
         from kiln.cli.site.stores import configured_site
         from kiln.conf.db import default_url
 
@@ -152,7 +155,8 @@ class KilnApp(App):
                 f'The clusters are in the default store, {default_url()}, which every '
                 f'configuration without [db] url shares.'
             )
-        return configured_site(settings, self.clock, listeners=(self.delays,), report=self.say)
+        listeners = (self.delays,) if waits else ()
+        return configured_site(settings, self.clock, listeners=listeners, report=self.say)
 
     def say_what_ends(self) -> None:
         """Warn where machines are built that nobody configured a backend for."""

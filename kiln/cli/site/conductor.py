@@ -39,7 +39,7 @@ class Conductor(KilnCommand):
             # The watchdog ends it with SIGABRT: then the log shows where its threads are.
             faulthandler.enable()
         _check_tracing(self.app.settings.compute)
-        with self.app.delays.muted(), self.app.open_site() as site:
+        with self.app.open_site(waits=False) as site:
             # Fails at once where the store cannot be read.
             site.store.operations.runnable(limit=1)
             with (

@@ -48,10 +48,12 @@ class MachineCheck:
 
     def _report(self, backend: str, cause: Cause | None) -> None:
         """Log why a backend does not answer, and have the operation under way show it."""
-        if cause is not None:
+        if cause is None:
+            return
+        if backend not in self._silent:
             LOG.warning('Backend %s does not answer the poll of the machines: %s', backend,
                         cause.message)  # fmt: skip
-            self._state.call_soon(functools.partial(self._delay, backend, cause))
+        self._state.call_soon(functools.partial(self._delay, backend, cause))
 
     def _delay(self, backend: str, cause: Cause) -> None:
         if self.busy:

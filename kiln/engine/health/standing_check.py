@@ -155,7 +155,9 @@ class StandingCheck:
         is left to another conductor.
         """
         lease = self._lease
-        if lease is None or self.silent_s > LONGEST_POLL_S:
+        # Between two polls nothing has to be written: the next one renews it in time.
+        polling = self._parts.settings.watch_s < self.silent_s <= LONGEST_POLL_S
+        if lease is None or not polling:
             return
         with contextlib.suppress(LeaseLost):
             renewed = self._parts.store.leases.renew(lease, self._term_s)
