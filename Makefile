@@ -10,6 +10,8 @@ PYTEST ?= python -m pytest
 # As many processes share the tests, one more than processors, as tests also wait; WORKERS=0
 # is one after the other, in this process.
 WORKERS ?= $(shell expr $$(nproc) + 1)
+# Each of the processes that tests start would compile all of kiln once more.
+unexport PYTHONDONTWRITEBYTECODE
 STAMP := $(VENV)/.installed
 INSTALL := $(PYTHON) -m tools.environment $(VENV)
 

@@ -135,7 +135,7 @@ def _comment_above(number: int, lines: Sequence[str]) -> str:
 def table() -> Iterator[Row]:
     """Yield the rows of the table, in the order of the contract."""
     # The zoo is made of kiln's own drivers; a mere list of sentences does not need them.
-    from tests.conformance.zoo import ZOO
+    from tests.kit.zoo import ZOO
 
     catching = {animal.__name__: behaviours for animal, behaviours in ZOO.items()}
     written = rows()

@@ -1,4 +1,7 @@
-"""The cluster drivers in tree keep every promise; kills are tested elsewhere."""
+"""The cluster drivers in tree keep every promise.
+
+Kills, and the drivers that take the kit longest, are in tests/functional/clusters.
+"""
 
 import unittest
 from pathlib import Path
@@ -11,15 +14,13 @@ from kiln.testing.clusters import (
     run_cluster_conformance,
 )
 from kiln.testing.clusters.behaviours.journeys import JourneyFixture
-from kiln.testing.clusters.behaviours.life import Life
 from kiln.testing.conformance import BehaviourOutcome
-from tests.conformance.swarm_bench import SwarmBench
 from tests.unit.test_layering import ROOT
 
 NODES = str(Path(kiln.__file__).parent / 'cluster_drivers' / 'nodes_v1')
 MODELS = ROOT / 'doc' / 'examples' / 'cluster_drivers'
 #: A life of three operations, which is over in a second.
-BRIEF = 'tests.conformance.cluster_animals:Brief'
+BRIEF = 'tests.kit.cluster_animals:Brief'
 EXAMPLE = 'kiln.cluster_drivers.example_v1.driver:Driver'
 
 
@@ -36,17 +37,6 @@ class NodesConformance(ClusterDriverConformance, unittest.TestCase):
 
 class ExampleConformance(ClusterDriverConformance, unittest.TestCase):
     driver = EXAMPLE
-
-
-class SwarmConformance(
-    *(one for one in ClusterDriverConformance.__bases__ if one is not Life), unittest.TestCase
-):
-    """On engines that a bench plays; a life with real ones is in tests/functional/swarm."""
-
-    driver = 'kiln.cluster_drivers.swarm_debian_v1.driver:Driver'
-    bench_class = SwarmBench
-    # Its keys and certificates take a busy machine a while.
-    soon_s = 30.0
 
 
 class MeshConformance(ClusterDriverConformance, unittest.TestCase):

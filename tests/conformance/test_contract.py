@@ -6,7 +6,7 @@ That a wrong driver is caught by its behaviours is tested in test_zoo.
 import unittest
 
 from kiln.testing.conformance.suite import behaviours
-from tests.conformance.zoo import ZOO
+from tests.kit.zoo import ZOO
 from tools import contract_table
 
 NAMES = {animal.__name__ for animal in ZOO}

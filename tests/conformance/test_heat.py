@@ -1,22 +1,13 @@
-"""Drivers on Heat keep every promise, on a Heat that is played; a real one is elsewhere."""
+"""A driver on Heat keeps every promise, on a Heat that is played.
+
+The other ones are in tests/functional/clusters, a real Heat in tests/functional/heat.
+"""
 
 import unittest
 
 from kiln.testing.clusters import OwnEngineConformance
-from tests.conformance.heat_bench import GroupBench, HeatBench, WebBench
+from tests.conformance.heat_bench import WebBench
 from tests.unit.test_layering import ROOT
-
-
-class GeneratedConformance(OwnEngineConformance, unittest.TestCase):
-    driver = 'kiln.cluster_drivers.heat_generated_v1.driver:Driver'
-    bench_class = HeatBench
-
-
-class GroupConformance(OwnEngineConformance, unittest.TestCase):
-    """One resource group, which note 003 thought could not lose a node in the middle; 003-6."""
-
-    driver = 'kiln.cluster_drivers.heat_group_v1.driver:Driver'
-    bench_class = GroupBench
 
 
 class FolderConformance(OwnEngineConformance, unittest.TestCase):

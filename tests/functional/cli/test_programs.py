@@ -18,7 +18,7 @@ from kiln.clusters.exceptions import ClusterNotFound
 from kiln.clusters.models import OperationState
 from kiln.db.store import open_store
 from kiln.programs.detached import Runs, RunState
-from tests.conformance.program_animals import copy_of_model
+from tests.kit.program_animals import copy_of_model
 from tests.unit.cli.processes import PATIENCE_S, ROOT, Processes
 
 KILLS = int(os.environ.get('KILN_PROGRAM_KILLS', '3'))

@@ -11,9 +11,9 @@ from kiln.testing.clusters import CrashConformance, Site, run_cluster_conformanc
 from kiln.testing.clusters.simulation.site import STACK
 from kiln.testing.conformance import BehaviourOutcome
 from kiln.testing.runner import show
-from tests.conformance import cluster_animals as animals
-from tests.conformance.node_animals import lasting
 from tests.conformance.test_clusters import BRIEF
+from tests.kit import cluster_animals as animals
+from tests.kit.node_animals import lasting
 
 
 class Report(unittest.TestCase):

@@ -16,7 +16,7 @@ PARTS = {
     'count: 15 ': 'tests/unit/cluster_file/test_docs.py',
     'strategy: {max_surge': 'tests/unit/cluster_file/test_docs.py',
     'user_data: start.sh': 'tests/unit/cluster_drivers/discovery/test_guide.py',
-    'operator: reverse_order': 'tests/conformance/test_survivors.py',
+    'operator: reverse_order': 'tests/kit/test_survivors.py',
 }
 #: The first lines of a file, whose groups are shown elsewhere on the page.
 HEADS = ('compute_driver: nova', '# yaml-language-server', 'web-admin')

@@ -5,7 +5,7 @@ import unittest
 
 from kiln.testing.conformance.interleaving import meetings, packages_of
 from kiln.testing.minimal import MinimalDriver
-from tests.conformance.zoo.builders import HasNoLock
+from tests.kit.zoo.builders import HasNoLock
 
 
 class Counter(MinimalDriver):
@@ -66,4 +66,4 @@ class Meetings(unittest.TestCase):
 
     def test_the_packages_of_a_driver_are_those_of_its_classes_but_not_of_the_contract(self):
         self.assertEqual(('kiln.testing',), packages_of(MinimalDriver()))
-        self.assertEqual(('tests.conformance.zoo', 'kiln.testing'), packages_of(HasNoLock()))
+        self.assertEqual(('tests.kit.zoo', 'kiln.testing'), packages_of(HasNoLock()))

@@ -27,7 +27,7 @@ from kiln.testing.clusters.simulation.own_engine_calls import (
 )
 from kiln.testing.report import BehaviourOutcome, BehaviourResult, ConformanceReport
 from kiln.testing.runner import show
-from tests.conformance.own_engine_stack import Right, StackBench, StackEngine
+from tests.kit.own_engine_stack import Right, StackBench, StackEngine
 from tests.unit.cli.cluster.driver_shell import STACK, write_driver
 from tests.unit.foreign_driver import Foreign
 
@@ -129,6 +129,9 @@ class Calls(unittest.TestCase):
         thread.start()
         thread.join()
         self.assertEqual([True], seen)
+        # Python's thread ends before the system's does.
+        while pathlib.Path(f'/proc/self/task/{thread.native_id}').exists():
+            pass
         self.assertEqual(0.0, starved_s(thread), 'it has ended')
 
     def test_the_error_of_a_call_reaches_its_caller(self):

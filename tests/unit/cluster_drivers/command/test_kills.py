@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-from tests.conformance.program_animals import copy_of_model
+from tests.kit.program_animals import copy_of_model
 
 KILLS = int(os.environ.get('KILN_KILLS', '2'))
 _NEVER = 1_000_000_000

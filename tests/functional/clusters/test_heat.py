@@ -1,0 +1,18 @@
+"""Drivers on Heat keep every promise, on a Heat that is played."""
+
+import unittest
+
+from kiln.testing.clusters import OwnEngineConformance
+from tests.conformance.heat_bench import GroupBench, HeatBench
+
+
+class GeneratedConformance(OwnEngineConformance, unittest.TestCase):
+    driver = 'kiln.cluster_drivers.heat_generated_v1.driver:Driver'
+    bench_class = HeatBench
+
+
+class GroupConformance(OwnEngineConformance, unittest.TestCase):
+    """One resource group, which note 003 thought could not lose a node in the middle; 003-6."""
+
+    driver = 'kiln.cluster_drivers.heat_group_v1.driver:Driver'
+    bench_class = GroupBench
