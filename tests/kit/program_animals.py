@@ -33,7 +33,10 @@ ANIMALS = {
         [(_RESULT, f"{_RESULT}    say('progress', message='done')\n")],
         ['each_run_that_is_done*'],
     ),
-    'clumsy': ([('wanted = {', 'wanted = 1 / 0 or {')], ['the_verbs_of_a_life*']),
+    'clumsy': (
+        [('wanted = counts(asked)\n    complete', 'wanted = 1 / 0\n    complete')],
+        ['the_verbs_of_a_life*'],
+    ),
     'gossip': (
         [(_ACCOUNT, f"{_KNOWN}    say('progress', message=known)\n")],
         ['no_secret_is_printed'],
@@ -67,6 +70,19 @@ ANIMALS = {
     ),
     'final': ([(_AWAY, "raise Ended(FAILED, 'the shelf does not answer')")],
               ['it_says_later*']),
+    'eager': (
+        [("    content = read(asked) or {'nodes': {}}\n    nodes, ",
+          "    apply(asked)\n    content = read(asked) or {'nodes': {}}\n    nodes, ")],
+        ['a_plan_changes_nothing'],
+    ),
+    'secretive': (
+        [("{name}: new values' for name in new)", "{name}: new' for name in [])")],
+        ['a_plan_says_what_would_change*'],
+    ),
+    'restless': (
+        [('for number, name in more if number)', 'for number, name in more)')],
+        ['a_plan_says_what_would_change*'],
+    ),
     'trusting': (
         [("        raise Ended(REFUSED, f'the cluster has no node {unknown[0]}')\n",
           '        named = sorted(set(named) - set(unknown))\n')],

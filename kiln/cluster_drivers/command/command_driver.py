@@ -184,15 +184,32 @@ class CommandDriver(ClusterDriver):
             return found
         return self._validated(context, cluster)
 
+    def preview_cluster(
+        self, context: Context, cluster: Cluster, plan: PlannedChange
+    ) -> Sequence[str]:
+        """Return what the program foresees."""
+        if Verb.PLAN not in self.verbs_known:
+            return (f'{self.name} plans nodes by itself; its changes are not shown',)
+        remove = {'nodes': list(plan.named)} if plan.named else {}
+        result = self._told(Verb.PLAN, context, cluster, kind=plan.kind.value, remove=remove)
+        return self._understood(protocol.changes, result)
+
     def _validated(self, context: Context, cluster: Cluster) -> Sequence[Problem]:
-        answer = self._short(Verb.VALIDATE, context, cluster, Memory.read(cluster.driver_state))
+        return self._understood(protocol.problems, self._told(Verb.VALIDATE, context, cluster))
+
+    def _told(
+        self, verb: Verb, context: Context, cluster: Cluster, **more: Any
+    ) -> Mapping[str, Any]:
+        memory = Memory.read(cluster.driver_state)
+        answer = self._short(verb, context, cluster, memory, **more)
         if answer is None or answer.ending is not Ending.DONE:
-            said = answer.message if answer else f'it has no answer within {self.short_s:g} s'
+            seconds = self.program.time_for(verb)
+            said = answer.message if answer else f'it has no answer within {seconds:g} s'
             raise ClusterDriverError(
-                f'The program of driver {self.name} cannot validate cluster {cluster.name}: '
-                f'{said}.', retryable=True,
-            )  # fmt: skip
-        return self._understood(protocol.problems, answer.result)
+                f'The program of driver {self.name} cannot {verb} cluster {cluster.name}: {said}.',
+                retryable=True,
+            )
+        return answer.result
 
     def _status(self, context: Context, cluster: Cluster, memory: Memory) -> StatusReport:
         answer = self._short(Verb.STATUS, context, cluster, memory)
@@ -214,10 +231,10 @@ class CommandDriver(ClusterDriver):
         return StatusReport(progress=_CONDITIONS[found], reason=reason, outputs=outputs)
 
     def _short(
-        self, verb: Verb, context: Context, cluster: Cluster, memory: Memory
+        self, verb: Verb, context: Context, cluster: Cluster, memory: Memory, **more: Any
     ) -> protocol.Answer | None:
         secrets = Secrets(context, cluster, self.parameters)
-        asked = document(verb, context, cluster, self.parameters, state=memory.program)
+        asked = document(verb, context, cluster, self.parameters, state=memory.program, **more)
         answer = self.program.ask(verb, asked, secrets.document())
         if answer is None:
             return None

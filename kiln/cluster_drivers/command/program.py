@@ -19,6 +19,8 @@ from kiln.programs.short import run_short
 #: Seconds that a program is given for an answer that kiln waits for, and for its description.
 SHORT_S = 4.0
 DESCRIBE_S = 30.0
+#: A user waits for a plan: an engine can look at each of its machines for it.
+PLAN_S = 30.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +64,10 @@ class Program:
             raise Nonsense(found.message or f'it says "{found.ending}"')
         return protocol.description(found.result)
 
+    def time_for(self, verb: Verb) -> float:
+        """Return the seconds within which the program has to answer."""
+        return max(PLAN_S, self.short_s) if verb is Verb.PLAN else self.short_s
+
     def ask(self, verb: Verb, document: Mapping[str, Any], secrets: bytes) -> Answer | None:
         """Call the program, and return its answer; None if it has none in time.
 
@@ -70,7 +76,7 @@ class Program:
         if wrong := self.unusable():
             raise ClusterDriverError(f'The program of driver {self.driver} cannot run: {wrong}.')
         try:
-            return self._short(verb, document, secrets, self.short_s)
+            return self._short(verb, document, secrets, self.time_for(verb))
         except OSError as exc:
             raise ClusterDriverError(
                 f'The program of driver {self.driver} cannot be run: {exc.strerror}.',

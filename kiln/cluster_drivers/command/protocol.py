@@ -41,6 +41,8 @@ class Verb(enum.StrEnum):
     DESCRIBE = 'describe'
     #: Which values of the desired cluster are wrong; optional.
     VALIDATE = 'validate'
+    #: What a request would change, without changing anything; optional.
+    PLAN = 'plan'
     CREATE = 'create'
     UPDATE = 'update'
     DELETE = 'delete'
@@ -51,7 +53,7 @@ class Verb(enum.StrEnum):
 
 
 #: Verbs that a program can leave out.
-OPTIONAL = frozenset({Verb.VALIDATE, Verb.CANCEL})
+OPTIONAL = frozenset({Verb.VALIDATE, Verb.PLAN, Verb.CANCEL})
 
 
 class Ending(enum.StrEnum):
@@ -306,6 +308,17 @@ def outputs(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if found is not None and not isinstance(found, Mapping):
         raise Nonsense('its result has "outputs" that are not a JSON object')
     return found
+
+
+def changes(result: Mapping[str, Any]) -> Sequence[str]:
+    """Return the changes in the result of ``plan``, a text for each.
+
+    :raises Nonsense: they are not a list of texts.
+    """
+    found = result.get('changes')
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise Nonsense('its result has no "changes" that are a list of texts')
+    return [clean(one) for one in found]
 
 
 def problems(result: Mapping[str, Any]) -> Sequence[Problem]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kiln.cluster_drivers.command.command_driver import CommandDriver
 from kiln.cluster_drivers.command.documents import Secrets
-from kiln.cluster_drivers.command.protocol import REFUSED, Verb
+from kiln.cluster_drivers.command.protocol import REFUSED, Verb, changes
 from kiln.clusters.models import Cluster
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.programs.isolation import LATER
@@ -123,6 +123,32 @@ class ProgramConduct(OwnEngine):
         self.assertEqual(REFUSED, once.status, 'A node that does not exist cannot be removed.')
         self.assertEqual(before, sorted(self.bench.resources()))
 
+    # ---- plans -------------------------------------------------------------------------------
+
+    def test_a_plan_changes_nothing(self) -> None:
+        cluster = self.record(self.spec(), 'kit-one')
+        for kind in (Verb.CREATE, Verb.UPDATE):
+            before = sorted(self.bench.resources())
+            self._planned(cluster, kind)
+            now = sorted(self.bench.resources())
+            self.assertEqual(before, now, f'A plan of {kind} has changed the engine.')
+            self._once(Verb.CREATE, cluster)
+
+    def test_a_plan_says_what_would_change_and_nothing_else(self) -> None:
+        cluster = self.record(self.spec(), 'kit-one')
+        self.assertTrue(self._planned(cluster, Verb.CREATE), 'A new cluster is a change.')
+        self._once(Verb.CREATE, cluster)
+        self.none_of(self._planned(cluster, Verb.UPDATE), 'Nothing would change.')
+        other = self.record(self.other_spec(), 'kit-one')
+        self.assertTrue(self._planned(other, Verb.UPDATE), 'Other values are a change.')
+
+    def _planned(self, cluster: Cluster, kind: Verb) -> Sequence[str]:
+        if Verb.PLAN not in self._bench.driver.verbs_known:
+            self.not_for_this_driver('its program has no verb "plan"')
+        once = self._once(Verb.PLAN, cluster, kind=kind.value)
+        self.assertEqual(0, once.status, f'The plan of {kind} failed: {once.errors!r}')
+        return changes(once.output.result or {})
+
     # ---- runs --------------------------------------------------------------------------------
 
     @property
@@ -134,7 +160,7 @@ class ProgramConduct(OwnEngine):
         return self._bench.once(verb, cluster, self.context(), **more)
 
     def _life(self, *, failing: bool = False) -> Iterator[tuple[Verb, Once]]:
-        """Run the program once for each verb that every program has."""
+        """Run the program once for each verb of a life."""
         cluster = self.record(self.spec(), 'kit-one')
         if failing:
             try:
@@ -143,7 +169,8 @@ class ProgramConduct(OwnEngine):
                 pass
             else:
                 yield Verb.CREATE, self._once(Verb.CREATE, cluster)
-        for verb in (Verb.CREATE, Verb.STATUS, Verb.UPDATE, Verb.DELETE):
+        plan = {Verb.PLAN} & self._bench.driver.verbs_known
+        for verb in (*plan, Verb.CREATE, Verb.STATUS, Verb.UPDATE, Verb.DELETE):
             once = self._once(verb, cluster)
             state = once.output.state
             if state is not None:

@@ -9,8 +9,9 @@ import threading
 import unittest
 
 from kiln.cluster_drivers.discovery.directory import load_directory
-from kiln.cluster_drivers.values import Progress
+from kiln.cluster_drivers.values import PlannedChange, Progress
 from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import OperationKind
 from kiln.clusters.spec import MachineSpec
 from kiln.programs.detached import Runs
 from kiln.testing.clock import VirtualClock
@@ -324,6 +325,37 @@ class Reports(CommandCase):
         driver = self.driver(f'status) {DONE} ;;')
         with self.assertRaisesRegex(ClusterDriverError, 'its result has no "condition"'):
             self.call(driver, 'update_cluster_status')
+
+
+class Plans(CommandCase):
+    PLANNING = DESCRIBED.replace('"create"', '"plan", "create"')
+
+    def planned(self, cases, *, described=PLANNING, named=()):
+        driver = self.driver(cases, described=described)
+        plan = PlannedChange(kind=OperationKind.RESIZE, named=named)
+        return driver.preview_cluster(samples.context(), self.cluster, plan)
+
+    def test_the_program_says_what_a_request_would_change(self):
+        said = self.planned(
+            'plan) cat >"$AT/asked"; echo \'{"type": "result", "changes": ["n3 is removed"]}\' ;;',
+            named=('n3',),
+        )
+        self.assertEqual(['n3 is removed'], said)
+        asked = json.loads((self.root / 'asked').read_text())
+        self.assertEqual(('resize', {'nodes': ['n3']}), (asked['kind'], asked['remove']))
+        self.assertIsNone(self.runs().latest(), 'a plan is not a run')
+
+    def test_without_the_verb_changes_are_not_shown(self):
+        (said,) = self.planned('*) exit 1 ;;', described=DESCRIBED)
+        self.assertEqual('acme_v1 plans nodes by itself; its changes are not shown', said)
+
+    def test_a_plan_that_fails_is_one_sentence_with_its_words(self):
+        with self.assertRaisesRegex(ClusterDriverError, 'cannot plan cluster .*: no inventory'):
+            self.planned('plan) echo \'{"type": "error", "message": "no inventory"}\'; exit 1 ;;')
+
+    def test_nonsense_is_one_sentence(self):
+        with self.assertRaisesRegex(ClusterDriverError, 'cannot be understood: .*"changes"'):
+            self.planned(f'plan) {DONE} ;;')
 
 
 class Secret(CommandCase):

@@ -152,8 +152,8 @@ class Results(unittest.TestCase):
             found = protocol.description({'api': api, 'verbs': [*self.VERBS, 'dance']})
             self.assertEqual(set(Verb), found.verbs)
 
-    def test_validate_and_cancel_can_be_left_out(self):
-        verbs = [one for one in self.VERBS if one not in ('validate', 'cancel')]
+    def test_validate_plan_and_cancel_can_be_left_out(self):
+        verbs = [one for one in self.VERBS if one not in ('validate', 'plan', 'cancel')]
         self.assertEqual(5, len(protocol.description({'api': API, 'verbs': verbs}).verbs))
         wrong = {'api': API, 'verbs': ['describe', 'status']}
         said = self.refused(protocol.description, wrong)
@@ -183,6 +183,12 @@ class Results(unittest.TestCase):
         self.assertEqual([], list(protocol.problems({})))
         for wrong in ('a', ['a'], [{}], [{'message': ' '}]):
             self.assertIn('problems', self.refused(protocol.problems, {'problems': wrong}))
+
+    def test_changes_are_texts_and_an_empty_list_is_an_answer(self):
+        self.assertEqual(['web: +2'], protocol.changes({'changes': ['web: +2']}))
+        self.assertEqual([], protocol.changes({'changes': []}))
+        for wrong in ({}, {'changes': 'web'}, {'changes': [1]}):
+            self.assertIn('"changes"', self.refused(protocol.changes, wrong))
 
 
 if __name__ == '__main__':
