@@ -3,6 +3,7 @@
 import unittest
 
 from kiln.cli.output.delays import Delays
+from kiln.clock import Deadline, clock_time
 from kiln.exceptions import ServiceTimeout, ServiceUnavailable
 from tests.self_moving_clock import MovingTime
 from tests.unit.cli.shell import Shell
@@ -39,6 +40,13 @@ class Printing(MovingTime, unittest.TestCase):
         self.until(lambda: self.said)
         self.assertEqual(['east delays this: down now'], self.said)
 
+    def test_the_time_until_which_a_command_tries_is_printed_with_the_reason(self):
+        self.delays.limited_by(Deadline.after(61, self.clock))
+        self.delays.delayed('east', ServiceUnavailable('a is down.'))
+        ends = clock_time(self.clock.time() + 61)
+        self.until(lambda: self.said)
+        self.assertEqual([f'east delays this: a is down. It is tried until {ends}.'], self.said)
+
     def test_nothing_is_printed_once_the_command_has_ended(self):
         self.delays.delayed('east', ServiceUnavailable('down'))
         self.delays.close()
@@ -53,6 +61,7 @@ class Commands(Shell):
         self.ok('compute', 'list')
         self.assertIn('kiln: east delays this: ', self.err)
         self.assertIn('has not answered for over 4 s', self.err)
+        self.assertRegex(self.err, r'It is tried until \d\d:\d\d:\d\dZ\.')
 
     def test_a_quiet_command_does_not(self):
         self.ok('-q', 'compute', 'list')
