@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from kiln.clock import Clock, Deadline, clock_time
 from kiln.exceptions import KilnError
 from kiln.telemetry.events import Listener
+from kiln.wrappers.operations.errand import NoAnswerSoFar
 from kiln.wrappers.operations.scheduler import Scheduler
 
 #: Seconds until a reason is printed. A command that ends sooner reports the error itself.
@@ -44,7 +45,9 @@ class Delays(Listener):
                 return
             self._seen.add(reason)
         text = f'{backend} delays this: {error}'
-        self._scheduler.call_later(PATIENCE_S, functools.partial(self._print, text))
+        # A silence is reported only after some seconds, which are patience enough.
+        pause_s = 0.0 if isinstance(error, NoAnswerSoFar) else PATIENCE_S
+        self._scheduler.call_later(pause_s, functools.partial(self._print, text))
 
     def _print(self, text: str) -> None:
         if self._until is not None:

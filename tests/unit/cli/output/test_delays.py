@@ -2,9 +2,10 @@
 
 import unittest
 
-from kiln.cli.output.delays import Delays
+from kiln.cli.output.delays import PATIENCE_S, Delays
 from kiln.clock import Deadline, clock_time
 from kiln.exceptions import ServiceTimeout, ServiceUnavailable
+from kiln.wrappers.operations.errand import no_answer_so_far
 from tests.self_moving_clock import MovingTime
 from tests.unit.cli.shell import Shell
 
@@ -32,6 +33,12 @@ class Printing(MovingTime, unittest.TestCase):
              'west delays this: a is down'],
             self.said,
         )  # fmt: skip
+
+    def test_a_silence_is_printed_at_once_since_it_has_lasted_for_seconds(self):
+        begun = self.clock.monotonic()
+        self.delays.delayed('east', no_answer_so_far('east', 'Cannot list'))
+        self.until(lambda: self.said)
+        self.assertLess(self.clock.monotonic() - begun, PATIENCE_S)
 
     def test_nothing_is_printed_while_it_is_muted(self):
         with self.delays.muted():
