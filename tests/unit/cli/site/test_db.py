@@ -58,11 +58,6 @@ class Commands(Shell):
                 self.assertIn(f'there is no folder {self.path.parent}. Create it', said)
         self.assertFalse(self.path.parent.exists())
 
-    def test_the_log_of_an_upgrade_has_no_lines_of_the_library_of_migrations(self):
-        log = self.folder / 'kiln.log'
-        self.ok('--log-file', str(log), '--debug', 'db', 'upgrade')
-        self.assertNotIn('alembic', log.read_text())
-
     def test_upgrade_reports_what_it_did(self):
         self.ok('db', 'upgrade')
         self.assertIn(f'has revision {REVISION} already', self.err)
