@@ -75,6 +75,8 @@ class Ability(enum.StrEnum):
     VALIDATE_FLAVOR = 'validate_flavor'
     VALIDATE_IMAGE = 'validate_image'
     VALIDATE_ZONE = 'validate_zone'
+    VALIDATE_NETWORK = 'validate_network'
+    VALIDATE_SECURITY_GROUP = 'validate_security_group'
     DESCRIBE_IMAGE = 'describe_image'
     LIST_ZONES = 'list_zones'
     LIST_RESOURCES = 'list_resources'

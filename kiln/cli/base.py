@@ -88,6 +88,17 @@ class _Printed(KilnCommand, DisplayCommandBase[Any]):
 class KilnLister(_Printed, Lister):
     """A command that prints a table, or the same rows in another format."""
 
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Any]
+    ) -> int:
+        """Print the rows; a table without rows prints nothing, instead of an empty line."""
+        rows = list(data)
+        if not rows and parsed_args.formatter == 'table' and not parsed_args.print_empty:
+            self._generate_columns_and_selector(parsed_args, column_names)
+            return 0
+        printed: int = super().produce_output(parsed_args, column_names, rows)
+        return printed
+
 
 class KilnShow(_Printed, ShowOne):
     """A command that prints one object, field by field."""

@@ -67,6 +67,10 @@ def set_up(
     # and kiln has read them before it knows that a log is enabled.
     conf = cfg.ConfigOpts()
     log.register_options(conf)
+    # The command reports an upgrade itself, and a plugin of a library that is missing is no
+    # concern of an operator.
+    quiet = [*log.get_default_log_levels(), 'alembic=WARNING', 'stevedore=ERROR']
+    log.set_defaults(default_log_levels=quiet)
     try:
         conf(
             args=[],

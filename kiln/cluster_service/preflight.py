@@ -39,6 +39,8 @@ from kiln.models import Ability, AmphoraType
 
 #: Queries under way at once; the engine needs the backends' lanes, too.
 AT_ONCE = 32
+#: Arguments of builds that a backend can lack, with the field of a cluster file for each.
+_OPTIONS = {'network_ids': 'networks', 'sec_groups': 'sec_groups', 'keys': 'keys'}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -163,6 +165,10 @@ class Preflight:
             message = f'backend {compute.name} does not build {kind.value}; it builds {has}'
             yield Problem(message=message, path=f'{path}.server_type')
         group = proposal.cluster.spec.group(plan.group)
+        for option, field in _OPTIONS.items():
+            if option in able.limits.refused_options and getattr(machine, field):
+                message = f'backend {compute.name} does not support {field}; remove them'
+                yield Problem(message=message, path=f'{path}.{field}')
         for ability, value, field in _uses(plan, group, machine):
             if ability in able.abilities:
                 question = _Question(compute.name, ability, value)
@@ -204,6 +210,17 @@ def _uses(
             yield Ability.VALIDATE_FLAVOR, flavor, 'fallback'
         for zone in group.fallback.zones:
             yield Ability.VALIDATE_ZONE, zone, 'fallback'
+    yield from _place_uses(plan, machine)
+    named = (
+        (Ability.VALIDATE_IMAGE, (machine.image,), 'image'),
+        (Ability.VALIDATE_NETWORK, machine.networks or (), 'networks'),
+        (Ability.VALIDATE_SECURITY_GROUP, machine.sec_groups or (), 'sec_groups'),
+    )
+    for ability, values, field in named:
+        yield from ((ability, value, field) for value in values if value)
+
+
+def _place_uses(plan: GroupPlan, machine: MachineSpec) -> Iterator[tuple[Ability, str, str]]:
     places = [*(act.place for act in plan.adds), *(act.place for act in plan.replaces)]
     for named in dict.fromkeys(place.flavor or machine.flavor for place in places):
         if named:
@@ -211,8 +228,6 @@ def _uses(
     for where in dict.fromkeys(place.zone for place in places):
         if where:
             yield Ability.VALIDATE_ZONE, where, 'zones'
-    if machine.image:
-        yield Ability.VALIDATE_IMAGE, machine.image, 'image'
 
 
 def _foreseen(driver: ClusterDriver, context: Context, proposal: Proposal) -> tuple[str, ...]:

@@ -60,7 +60,10 @@ class ClusterNotFound(ClusterError):
     """No cluster, group, node or template has the name or id."""
 
     code = 'cluster_not_found'
-    remedy = 'List what exists; a deleted cluster has left a receipt.'
+    remedy = (
+        "List what exists with 'kiln cluster list'; a deleted cluster has left a receipt, which "
+        "'kiln cluster receipt NAME' prints."
+    )
 
 
 class ClusterExists(ClusterError):

@@ -180,6 +180,20 @@ class OptionalCalls(abc.ABC):
         return self._submit(Call.VALIDATE_ZONE, availability_zone, timeout=timeout)
 
     @name_errors
+    def validate_network(
+        self, network_id: str, *, timeout: float | None = None
+    ) -> Operation[None]:
+        """Succeed if builds can use the network."""
+        return self._submit(Call.VALIDATE_NETWORK, network_id, timeout=timeout)
+
+    @name_errors
+    def validate_security_group(
+        self, security_group: str, *, timeout: float | None = None
+    ) -> Operation[None]:
+        """Succeed if builds can use the security group."""
+        return self._submit(Call.VALIDATE_SECURITY_GROUP, security_group, timeout=timeout)
+
+    @name_errors
     def describe_image(
         self, image_id: str, *, timeout: float | None = None
     ) -> Operation[ImageFacts]:

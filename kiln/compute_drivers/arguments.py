@@ -80,6 +80,8 @@ _CHECKS: Mapping[Call, tuple[_Check, ...]] = {
     Call.VALIDATE_FLAVOR: (_text('flavor'),),
     Call.VALIDATE_IMAGE: (_IMAGE,),
     Call.VALIDATE_ZONE: (_text('availability_zone'),),
+    Call.VALIDATE_NETWORK: (_text('network_id'),),
+    Call.VALIDATE_SECURITY_GROUP: (_text('security_group'),),
     Call.DESCRIBE_IMAGE: (_IMAGE,),
     Call.LIST_ZONES: (),
     Call.LIST_RESOURCES: (validation.check_owner,),

@@ -380,6 +380,17 @@ class AmphoraComputeDriver(ComputeHooks):
         """
         self._perform_checked(Call.VALIDATE_ZONE, availability_zone)
 
+    def validate_network(self, network_id: str) -> None:
+        """Return if builds can use the network, given as for a build, or raise InvalidRequest."""
+        self._perform_checked(Call.VALIDATE_NETWORK, network_id)
+
+    def validate_security_group(self, security_group: str) -> None:
+        """Return if builds can use the security group.
+
+        :raises InvalidRequest: they cannot.
+        """
+        self._perform_checked(Call.VALIDATE_SECURITY_GROUP, security_group)
+
     def describe_image(self, image_id: str) -> ImageFacts:
         """Return the facts of an image that is given by its id or its name.
 

@@ -58,6 +58,8 @@ class Call(enum.Enum):
     VALIDATE_FLAVOR = ('_validate_flavor', Traffic.READ, True)
     VALIDATE_IMAGE = ('_validate_image', Traffic.READ, True)
     VALIDATE_ZONE = ('_validate_zone', Traffic.READ, True)
+    VALIDATE_NETWORK = ('_validate_network', Traffic.READ, True)
+    VALIDATE_SECURITY_GROUP = ('_validate_security_group', Traffic.READ, True)
     DESCRIBE_IMAGE = ('_describe_image', Traffic.READ, True)
     LIST_ZONES = ('_list_zones', Traffic.READ, True)
     LIST_RESOURCES = ('_list_resources', Traffic.READ, True)

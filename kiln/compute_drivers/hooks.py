@@ -60,7 +60,7 @@ _NOBODY = '00000000-0000-0000-0000-000000000000'
 
 
 class ComputeHooks(abc.ABC):
-    """Four required hooks, seven with slow defaults, sixteen optional abilities."""
+    """Four required hooks, seven with slow defaults, eighteen optional abilities."""
 
     owner: str
     clock: Clock = SYSTEM_CLOCK
@@ -213,6 +213,14 @@ class ComputeHooks(abc.ABC):
 
     def _validate_zone(self, availability_zone: str) -> None:
         """Raise InvalidRequest unless builds can use the zone."""
+        raise NotImplementedError
+
+    def _validate_network(self, network_id: str) -> None:
+        """Raise InvalidRequest unless builds can use the network, or ``NETWORK=ADDRESS``."""
+        raise NotImplementedError
+
+    def _validate_security_group(self, security_group: str) -> None:
+        """Raise InvalidRequest unless builds can use the security group."""
         raise NotImplementedError
 
     def _describe_image(self, image_id: str) -> ImageFacts:

@@ -26,8 +26,8 @@ def unknown_options(conf: cfg.ConfigOpts, group: str, opts: Sequence[Any]) -> li
 
 def _sentence(group: str, name: str, known: Sequence[str]) -> str:
     nearest = difflib.get_close_matches(name, known, n=1)
-    hint = f'did you mean {nearest[0]}?' if nearest else 'it has no effect.'
-    return f'Group [{group}] has an unknown option, {name}: {hint}'
+    hint = f' Did you mean {nearest[0]}?' if nearest else ''
+    return f'Group [{group}] has an unknown option, {name}; it is ignored.{hint}'
 
 
 def _set_options(conf: cfg.ConfigOpts, group: str) -> Iterator[str]:

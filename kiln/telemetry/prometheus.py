@@ -132,6 +132,7 @@ class ClusterGauges:
             self._shown[cluster] = frozenset(known)
 
 
+METRICS_PATH = '/metrics'
 #: By path: returns what is wrong, or an empty text.
 Checks = Mapping[str, Callable[[], str]]
 
@@ -139,7 +140,8 @@ Checks = Mapping[str, Callable[[], str]]
 def serve(host: str, port: int, checks: Checks) -> tuple[str, Callable[[], None]]:
     """Serve the metrics of this process; return the URL, and a function that ends it.
 
-    The path of a check has status 200 if nothing is wrong, and else 503 with the reason.
+    The path of a check has status 200 if nothing is wrong, and else 503 with the reason. Any
+    other path than ``/metrics`` has status 404, with the paths that exist.
 
     :raises OSError: the address cannot be used.
     """
@@ -151,14 +153,18 @@ def serve(host: str, port: int, checks: Checks) -> tuple[str, Callable[[], None]
     def application(
         environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
-        check = checks.get(environ.get('PATH_INFO', ''))
-        if check is None:
+        path = environ.get('PATH_INFO', '')
+        if path == METRICS_PATH:
             found: Iterable[bytes] = metrics(environ, start_response)
             return found
-        wrong = check()
-        status = '503 Service Unavailable' if wrong else '200 OK'
+        if path in checks:
+            wrong = checks[path]()
+            status, text = ('503 Service Unavailable', wrong) if wrong else ('200 OK', 'ok')
+        else:
+            status = '404 Not Found'
+            text = f'Not found. Use {", ".join([METRICS_PATH, *checks])}.'
         start_response(status, [('Content-Type', 'text/plain; charset=utf-8')])
-        return [f'{wrong or "ok"}\n'.encode()]
+        return [f'{text}\n'.encode()]
 
     server.set_app(application)
 
@@ -168,7 +174,7 @@ def serve(host: str, port: int, checks: Checks) -> tuple[str, Callable[[], None]
         thread.join()
 
     shown = f'[{host}]' if ':' in host else host
-    return f'http://{shown}:{server.server_port}/metrics', close
+    return f'http://{shown}:{server.server_port}{METRICS_PATH}', close
 
 
 class _CallMeters:

@@ -29,6 +29,7 @@ class List(KilnLister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with self.app.open_backend() as compute:
             listed = compute.list_amphorae(owner=parsed_args.owner, timeout=parsed_args.timeout)
+            self.app.delays.limited_by(listed.deadline)
             now = self.app.clock.time()
             found = [amphora_fields(amphora, now) for amphora in listed.result()]
         everything = (

@@ -170,9 +170,21 @@ class Test(KilnCommand):
         # Without SQLAlchemy, which someone who writes a compute driver does not need.
         from kiln.testing.conformance import suite as compute
 
-        if args.name not in self.app.backends.backends():
-            load_compute_driver(args.name)
+        self._find(args.name)
         return compute.behaviours(args.select)
+
+    def _find(self, name: str) -> None:
+        """Raise DriverNotFound unless a name is that of a backend or of a compute driver."""
+        configured = self.app.backends.backends()
+        if name in configured:
+            return
+        try:
+            load_compute_driver(name)
+        except DriverNotFound as exc:
+            raise DriverNotFound(
+                f'Backend {name!r} is not configured. Configured: '
+                f'{", ".join(sorted(configured)) or "none"}. {exc}'
+            ) from exc
 
     def _compute(self, args: argparse.Namespace, progress: Progress) -> ConformanceReport:
         # Imported here, because only developers need the kit.

@@ -228,9 +228,11 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
         return self._file.current.zones
 
     def _check_offered(self, kind: str, name: str) -> None:
-        if not self._file.current.offers(kind, name):
+        inventory = self._file.current
+        if not inventory.offers(kind, name):
+            names = ', '.join(inventory.names(kind)) or 'none'
             raise InvalidRequest(
-                f'Cannot use {kind} {name!r}: no machine of the inventory has it.',
+                f'Cannot use {kind} {name!r}: no machine of the inventory has it. Known: {names}.',
                 resource_id=name,
             )
 

@@ -11,7 +11,7 @@ from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.authoring.lazy_options import lazy_options
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.docker import names, settings, states, translate
-from kiln.compute_drivers.docker.api import events, health, resources
+from kiln.compute_drivers.docker.api import events, health, networks, resources
 from kiln.compute_drivers.docker.api.client import Engine, Session
 from kiln.compute_drivers.docker.api.errors import Trouble, trouble_in
 from kiln.compute_drivers.docker.api.images import Images
@@ -224,6 +224,9 @@ class DockerDriver(AmphoraComputeDriver):
                 InvalidRequest,
                 f'there is no such zone; the zones are {", ".join(self._settings.zones)}.',
             )
+
+    def _validate_network(self, network_id: str) -> None:
+        networks.validate(self._engine, Asked.of('use network', network_id), network_id)
 
     def _list_zones(self) -> Sequence[str]:
         return tuple(self._settings.zones)

@@ -196,6 +196,12 @@ class NoopDriver(AmphoraComputeDriver):
     def _validate_zone(self, availability_zone: str) -> None:
         self._check_offered(Call.VALIDATE_ZONE, 'zone', availability_zone)
 
+    def _validate_network(self, network_id: str) -> None:
+        self._check_offered(Call.VALIDATE_NETWORK, 'network', network_id)
+
+    def _validate_security_group(self, security_group: str) -> None:
+        self._check_offered(Call.VALIDATE_SECURITY_GROUP, 'security group', security_group)
+
     def _describe_image(self, image_id: str) -> ImageFacts:
         self._check_offered(Call.DESCRIBE_IMAGE, 'image', image_id)
         found = self.cloud.catalogue.image(image_id)

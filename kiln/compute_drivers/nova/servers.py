@@ -367,6 +367,13 @@ class ServerDriver(AmphoraComputeDriver):
         asked = Asked.of('use zone', availability_zone)
         self._catalogue.check_zone(asked, availability_zone)
 
+    def _validate_network(self, network_id: str) -> None:
+        self._catalogue.network_ids(Asked.of('use network', network_id), [network_id])
+
+    def _validate_security_group(self, security_group: str) -> None:
+        asked = Asked.of('use security group', security_group)
+        self._catalogue.security_group_ids(asked, [security_group])
+
     def _describe_image(self, image_id: str) -> ImageFacts:
         return self._catalogue.image_facts(Asked.of('use image', image_id), image_id)
 

@@ -126,6 +126,44 @@ class FindsNoZoneValid(NoopAnimal):
         )
 
 
+@caught_by('test_a_network_that_a_build_has_is_valid')
+class FindsNoNetworkValid(NoopAnimal):
+    """Rejects every network, though its builds accept any."""
+
+    def _validate_network(self, network_id):
+        raise InvalidRequest(f'Network {network_id} does not exist.', resource_id=network_id)
+
+
+@caught_by('test_an_unknown_network_is_refused_as_a_build_would_refuse_it')
+class FindsEveryNetworkValid(NoopAnimal):
+    """Validates networks that its builds refuse."""
+
+    cloud_options = MappingProxyType({**LATENCIES, 'networks': ('net-1',)})
+
+    def _validate_network(self, network_id):
+        return None
+
+
+@caught_by('test_a_security_group_that_a_build_has_is_valid')
+class FindsNoSecurityGroupValid(NoopAnimal):
+    """Rejects every security group, though its builds accept any."""
+
+    def _validate_security_group(self, security_group):
+        raise InvalidRequest(
+            f'Security group {security_group} does not exist.', resource_id=security_group
+        )
+
+
+@caught_by('test_an_unknown_security_group_is_refused_as_a_build_would_refuse_it')
+class FindsEverySecurityGroupValid(NoopAnimal):
+    """Validates security groups that its builds refuse."""
+
+    cloud_options = MappingProxyType({**LATENCIES, 'sec_groups': ('default',)})
+
+    def _validate_security_group(self, security_group):
+        return None
+
+
 @caught_by(
     'test_resuming_an_unknown_instance_is_not_found',
     'test_each_call_about_an_unknown_instance_raises_the_same_error',

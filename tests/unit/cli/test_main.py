@@ -199,6 +199,11 @@ class Logs(Shell):
             handler.close()
         root.handlers[:] = self.before
 
+    def test_the_log_of_an_upgrade_has_no_lines_of_the_library_of_migrations(self):
+        (self.folder / 'state').mkdir()
+        self.ok('--log-file', str(self.log), '--debug', 'db', 'upgrade')
+        self.assertNotIn('alembic', self.log.read_text())
+
     def test_the_log_goes_to_the_file_of_the_option_or_the_configuration(self):
         configured = self.folder / 'log.conf'
         configured.write_text(f'[DEFAULT]\nlog_file = {self.log}\n')

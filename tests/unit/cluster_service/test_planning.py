@@ -221,6 +221,53 @@ class WrongImages(SiteCase):
         self.assertEqual(['image'], [path for path, _ in self.problems(json.dumps(wrong))])
 
 
+class WrongNetworks(SiteCase):
+    cloud_options = CLOUD | {'networks': ('net1', 'net2'), 'sec_groups': ('web',)}
+
+    def problems(self, **group):
+        page = {'cluster': 'web', 'coe': 'nodes', 'image': 'i', 'nodegroups': []}
+        page['nodegroups'].append({'name': 'work', 'count': 1, **group})
+        with self.assertRaises(InvalidCluster) as caught:
+            self.plan(json.dumps(page))
+        return {one.path: one.message for one in caught.exception.problems}
+
+    def test_an_unknown_network_and_security_group_are_refused_with_the_known_ones(self):
+        found = self.problems(networks=['net1', 'net3'], sec_groups=['wbe'])
+        self.assertEqual(
+            {
+                'nodegroups[0].networks': "Cannot use network 'net3': it does not exist; "
+                'known: net1, net2.',
+                'nodegroups[0].sec_groups': "Cannot use security group 'wbe': it does not "
+                'exist; known: web.',
+            },
+            found,
+        )
+
+    def test_known_ones_are_accepted(self):
+        groups = [{'name': 'work', 'count': 1, 'networks': ['net2'], 'sec_groups': ['web']}]
+        page = {'cluster': 'web', 'coe': 'nodes', 'image': 'i', 'nodegroups': groups}
+        self.assertIn('work: +1', '\n'.join(self.plan(json.dumps(page)).lines()))
+
+
+class WithoutNetworks(SiteCase):
+    """A backend whose builds take neither networks nor keys, as a pool of enrolled machines."""
+
+    def open_backend(self, name):
+        class Bare(NoopDriver):
+            limits = Limits(refused_options=frozenset({'network_ids', 'keys'}))
+
+        return Compute(Bare(cloud=self.cloud), settings=STACK)
+
+    def test_what_builds_refuse_is_refused_before_anything_is_made(self):
+        for field in ('networks', 'keys'):
+            page = WEB + f'{field}: [one]\n'
+            with self.subTest(field), self.assertRaises(InvalidCluster) as caught:
+                self.plan(page)
+            for problem in caught.exception.problems:
+                self.assertRegex(problem.path, rf'nodegroups.[01].\.{field}')
+                self.assertIn(f'does not support {field}; remove them', problem.message)
+
+
 class WrongCredentials(SiteCase):
     """The credentials of kiln are refused, whatever the file says."""
 

@@ -65,7 +65,8 @@ WRONG = {
 GIVEN = {
     'amphora_id': 'x', 'amphora_ids': ['x'], 'build_key': 'k', 'port_id': 'p', 'name': 'n',
     'network_id': 'n', 'policy': 'affinity', 'server_group_id': 'g', 'flavor': 'f',
-    'image_id': 'i', 'availability_zone': 'az1', 'saved': {}, 'probe': lambda amphora: True,
+    'image_id': 'i', 'availability_zone': 'az1', 'security_group': 'g', 'saved': {},
+    'probe': lambda amphora: True,
     'resource': Resource(kind='port', id='p', owner='kiln'),
 }  # fmt: skip
 #: Valid values that have an effect.
@@ -89,6 +90,7 @@ SAVED_ARGUMENTS = {
     'attach_network': ['x', 'n', None], 'detach_network': ['x', 'n'],
     'create_server_group': ['g', 'affinity'], 'delete_server_group': ['g'],
     'validate_flavor': ['f'], 'validate_image': ['i'], 'validate_zone': ['az1'],
+    'validate_network': ['n'], 'validate_security_group': ['g'],
     'describe_image': ['i'], 'list_zones': [], 'list_resources': ['kiln'],
     'delete_resource': [{'kind': 'port', 'id': 'p', 'owner': 'kiln'}],
     'console_log': ['x', 5],

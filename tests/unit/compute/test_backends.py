@@ -48,9 +48,9 @@ class Opening(unittest.TestCase):
                 manager.open('east').close(0.1)
         self.assertEqual(
             [
-                'Group [compute:east] has an unknown option, max_worker: '
-                'did you mean max_workers?',
-                'Group [compute:east] has an unknown option, qqq: it has no effect.',
+                'Group [compute:east] has an unknown option, max_worker; it is ignored. '
+                'Did you mean max_workers?',
+                'Group [compute:east] has an unknown option, qqq; it is ignored.',
             ],
             [record.getMessage() for record in logs.records],
         )
@@ -64,8 +64,8 @@ class Opening(unittest.TestCase):
             self.open('forgot', text)
         self.assertEqual(
             "Cannot open backend 'forgot': Cannot use auth_type password, as option password is "
-            'missing or misspelt. Group [compute:forgot] has an unknown option, pasword: did you '
-            'mean password?',
+            'missing or misspelt. Group [compute:forgot] has an unknown option, pasword; it is '
+            'ignored. Did you mean password?',
             str(caught.exception),
         )
 

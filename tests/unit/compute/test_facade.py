@@ -332,6 +332,8 @@ class PortsGroupsAndTheRest(FacadeTest):
         self.settle(self.compute.validate_flavor('small'))
         self.settle(self.compute.validate_image('any'))
         self.settle(self.compute.validate_zone('az1'))
+        self.settle(self.compute.validate_network('any'))
+        self.settle(self.compute.validate_security_group('any'))
         error = self.settled_error(self.compute.validate_zone('atlantis'))
         self.assertIsInstance(error, InvalidRequest)
 

@@ -65,6 +65,8 @@ PASSED_ON = (
     ('validate_flavor', ('small',), {}, ('small',)),
     ('validate_image', ('i',), {}, ('i',)),
     ('validate_zone', ('a',), {}, ('a',)),
+    ('validate_network', ('n',), {}, ('n',)),
+    ('validate_security_group', ('g',), {}, ('g',)),
     ('describe_image', ('i',), {}, ('i',)),
     ('list_zones', (), {}, ()),
     ('list_resources', (), {}, ('kiln',)),

@@ -355,6 +355,8 @@ WRONG_CALLS = (
     ('validate_flavor', ('',), 'flavor'),
     ('validate_image', ('',), 'image_id'),
     ('validate_zone', ('',), 'availability_zone'),
+    ('validate_network', ('',), 'network_id'),
+    ('validate_security_group', ('',), 'security_group'),
     ('describe_image', ('',), 'image_id'),
     ('list_resources', (), 'owner', {'owner': ''}),
     ('delete_resource', ('port-1',), 'resource'),

@@ -8,15 +8,21 @@ import re
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).parents[3]
-PAGES = (ROOT / 'README.rst', *sorted((ROOT / 'doc' / 'source').rglob('*.rst')))
+PAGES = (
+    ROOT / 'README.rst',
+    *sorted(
+        page for part in ('source', 'examples') for page in (ROOT / 'doc' / part).rglob('*.rst')
+    ),
+)
 
 _LANGUAGE = re.compile(r'( *)\.\. code-block:: *(\S+)\s*$')
 _COMMENT = re.compile(r' *\.\. ')
 #: What the first line of a block without a language tells about it.
 _SIGNS = {
-    'console': r'\$ |kiln ',
+    'console': r'[$#] |kiln |pip |make ',
     'ini': r'\[\S+\]$',
     'yaml': r'(?!kiln: )(- )?[a-z_]+:( |$)',
+    'python': r'with .+:$|(from \S+ )?import ',
 }
 
 

@@ -20,6 +20,7 @@ OTHERS = {
     'find': 'it lists files',
     'grep': 'tests/unit/test_conf.py makes the sample file',
     'install': 'it makes folders of root; tests/functional/systemd',
+    'make': 'tests/unit/test_readme.py',
     'mv': 'tests/functional/scaffold follows the guide',
     'openstack': 'needs a cloud: tests/functional/swarm_nova makes the group',
     'oslo-config-generator': 'tests/unit/test_conf.py makes the sample file',
@@ -32,6 +33,9 @@ OTHERS = {
     'sleep': 'it takes time',
     'sort': 'it sorts a list of files',
     'sysctl': 'it changes the machine',
+    'systemctl': 'it changes the machine; tests/functional/systemd starts the unit',
+    'systemd-run': 'needs systemd; tests/functional/systemd',
+    'useradd': 'it changes the machine',
 }
 _VARIABLE = re.compile(r'[A-Z_]+=')
 _INLINE = re.compile(r'``kiln ([^`]+)``')
@@ -42,11 +46,12 @@ _WORD = re.compile('[a-z-]+')
 def commands(text):
     """Yield the words of each command of a console block."""
     lines = text.replace('\\\n', ' ').splitlines()
-    prompted = any(line.startswith('$ ') for line in lines)
+    # A block of root's commands has its prompt, which elsewhere begins a comment.
+    prompts = [one for one in ('$ ', '# ') if any(line.startswith(one) for line in lines)]
     for line in lines:
-        if prompted and not line.startswith('$ '):
+        if prompts and not line.startswith(prompts[0]):
             continue
-        yield from split(line.removeprefix('$ '))
+        yield from split(line.removeprefix(prompts[0]) if prompts else line)
 
 
 def split(line):
@@ -141,6 +146,14 @@ def test_every_environment_of_tox_and_target_of_make_exists():
             assert f'[testenv:{name}]' in tox, name
         for name in re.findall(r'(?:``|\$ )make ([\w-]+)', page.read_text()):
             assert re.search(rf'(?m)^{name}:', (ROOT / 'Makefile').read_text()), name
+
+
+def test_the_commands_of_root_are_found_and_comments_are_not_commands():
+    assert list(commands('# useradd kiln\n# kiln up x\n')) == [
+        ['useradd', 'kiln'],
+        ['kiln', 'up', 'x'],
+    ]
+    assert list(commands('# a comment\n$ kiln up x\n')) == [['kiln', 'up', 'x']]
 
 
 def test_the_words_of_a_line_are_found():

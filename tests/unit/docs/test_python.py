@@ -23,6 +23,8 @@ PARTS = {
     'class PowerTest(CloudTestCase)': 'it needs a real Nova; tests/functional/nova has such tests',
     'def _suspend(self': 'a method of a driver that the guide builds; '
     'tests/functional/scaffold follows the guide',
+    "fault_proxies({'identity'": 'it needs a real Keystone and Nova; '
+    'tests/unit/testing/proxy/test_urls.py has the same call',
     'deadline = current_deadline()': 'a part of a method; tests/unit/testing/test_teaching.py',
     'from stack_v1.bench import StackBench': 'it needs the engine of the example; '
     'tests/unit/cli/cluster/test_model_drivers.py runs it',

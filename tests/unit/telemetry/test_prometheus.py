@@ -249,6 +249,16 @@ class Serving(unittest.TestCase):
             with urllib.request.urlopen(url) as answer:
                 self.assertIn(b'python_info', answer.read())
 
+    def test_any_other_path_is_not_found_and_names_those_that_exist(self):
+        checks = {'/healthz': lambda: '', '/readyz': lambda: ''}
+        with serving_metrics('127.0.0.1:0', checks) as url:
+            for path in ('', '/', '/health', '/metrics/x'):
+                with self.subTest(path), self.assertRaises(urllib.error.HTTPError) as caught:
+                    urllib.request.urlopen(url.removesuffix('/metrics') + path)
+                self.assertEqual(404, caught.exception.code)
+                self.assertIn(b'/metrics, /healthz, /readyz', caught.exception.read())
+                caught.exception.close()
+
     def test_without_an_address_nothing_is_served(self):
         with serving_metrics(None) as url:
             self.assertEqual('', url)

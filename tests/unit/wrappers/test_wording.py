@@ -41,6 +41,8 @@ SENTENCES = {
     Call.VALIDATE_FLAVOR: (('small',), 'Cannot validate flavor small'),
     Call.VALIDATE_IMAGE: (('image-1',), 'Cannot validate image image-1'),
     Call.VALIDATE_ZONE: (('az1',), 'Cannot validate zone az1'),
+    Call.VALIDATE_NETWORK: (('net1',), 'Cannot validate network net1'),
+    Call.VALIDATE_SECURITY_GROUP: (('web',), 'Cannot validate security group web'),
     Call.DESCRIBE_IMAGE: (('image-1',), 'Cannot describe image image-1'),
     Call.LIST_ZONES: ((), 'Cannot list zones'),
     Call.LIST_RESOURCES: (('kiln',), 'Cannot list the resources of kiln'),

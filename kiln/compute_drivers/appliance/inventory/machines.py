@@ -109,5 +109,13 @@ class Inventory:
         """Return True if a machine accepts such a flavor or image, or is in such a zone."""
         if kind == 'zone':
             return name in self.zones
-        lists = [one.flavors if kind == 'flavor' else one.images for one in self]
-        return any(not known or name in known for known in lists)
+        return any(not known or name in known for known in self._lists(kind))
+
+    def names(self, kind: str) -> Sequence[str]:
+        """Return the sorted names of the flavors, images or zones of all machines."""
+        if kind == 'zone':
+            return self.zones
+        return sorted({name for known in self._lists(kind) for name in known})
+
+    def _lists(self, kind: str) -> list[tuple[str, ...]]:
+        return [one.flavors if kind == 'flavor' else one.images for one in self]

@@ -11,7 +11,7 @@ from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker import names
 from kiln.compute_drivers.docker.flavors import Flavor
 from kiln.compute_drivers.docker.settings import Settings
-from kiln.exceptions import InvalidBuildRequest
+from kiln.exceptions import InvalidBuildRequest, InvalidRequest
 from kiln.models import BuildRequest
 
 #: What a machine that boots systemd needs, and the signal that stops systemd.
@@ -56,12 +56,13 @@ class Chosen:
 
 def hung_on(asked: Asked, network: str) -> Hung:
     """Parse a network as a build names it: ``NAME`` or ``NAME=ADDRESS``."""
+    kind = InvalidBuildRequest if asked.building else InvalidRequest
     name, equals, address = network.partition('=')
     if not names.is_network(name):
-        raise asked.error(InvalidBuildRequest, f'{name!r} cannot be the name of a network.')
+        raise asked.error(kind, f'{name!r} cannot be the name of a network.')
     if not equals:
         return Hung(network=name)
-    return Hung(network=name, address=checked_address(asked, InvalidBuildRequest, address))
+    return Hung(network=name, address=checked_address(asked, kind, address))
 
 
 def checked_address(asked: Asked, kind: type[Any], address: str) -> str:

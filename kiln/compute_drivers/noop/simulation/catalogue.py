@@ -21,6 +21,7 @@ IMPOSSIBLE = 'impossible'
 SOME_ZONE = 'noop-zone'
 #: A zone and a host in it.
 Spot = tuple[str, str]
+_FIELDS = {'security group': 'sec_groups'}
 POLICIES = ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')
 
 
@@ -82,10 +83,10 @@ class Catalogue:
                     )
 
     def check_offered(self, kind: str, name: str) -> None:
-        """Raise if a flavor, image or zone is not offered."""
-        offered: Sequence[str] | None = getattr(self, f'{kind}s')
-        meant = self.image(name) if kind == 'image' else name
-        if offered is not None and meant not in offered:
+        """Raise if a flavor, an image, a zone, a network or a security group is not offered."""
+        offered: Sequence[str] | None = getattr(self, _FIELDS.get(kind, f'{kind}s'))
+        means = {'image': self.image, 'network': _network_of}
+        if offered is not None and means.get(kind, str)(name) not in offered:
             raise InvalidRequest(f'Cannot use {_unknown(kind, name, offered)}', resource_id=name)
 
     def place(
@@ -149,6 +150,10 @@ def places(request: BuildRequest) -> list[tuple[str, str | None]]:
     :raises InvalidBuildRequest: what is requested is not an address.
     """
     return [_place(request, network) for network in request.network_ids]
+
+
+def _network_of(wanted: str) -> str:
+    return wanted.partition('=')[0]
 
 
 def _place(request: BuildRequest, network: str) -> tuple[str, str | None]:

@@ -38,6 +38,8 @@ _OF_THINGS = frozenset(
         Ability.VALIDATE_FLAVOR,
         Ability.VALIDATE_IMAGE,
         Ability.VALIDATE_ZONE,
+        Ability.VALIDATE_NETWORK,
+        Ability.VALIDATE_SECURITY_GROUP,
         Ability.DESCRIBE_IMAGE,
     }
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.exceptions import InvalidBuildRequest, InvalidRequest
@@ -14,7 +15,7 @@ _ZONES = 3
 
 
 class Offers(ConformanceFixture):
-    """Validation of flavors, images and zones."""
+    """Validation of flavors, images, zones, networks and security groups."""
 
     @needs(Ability.VALIDATE_FLAVOR)
     @takes(amphora_flavor='some')
@@ -30,6 +31,16 @@ class Offers(ConformanceFixture):
     @takes(availability_zone='some')
     def test_an_unknown_zone_is_refused_as_a_build_would_refuse_it(self) -> None:
         self.compare_unknown('availability_zone', self.driver.validate_zone)
+
+    @needs(Ability.VALIDATE_NETWORK)
+    @takes(network_ids=['some'])
+    def test_an_unknown_network_is_refused_as_a_build_would_refuse_it(self) -> None:
+        self.compare_unknown('network_ids', self.driver.validate_network, in_list=True)
+
+    @needs(Ability.VALIDATE_SECURITY_GROUP)
+    @takes(sec_groups=['some'])
+    def test_an_unknown_security_group_is_refused_as_a_build_would_refuse_it(self) -> None:
+        self.compare_unknown('sec_groups', self.driver.validate_security_group, in_list=True)
 
     @needs(Ability.VALIDATE_FLAVOR)
     def test_the_flavor_of_an_instance_is_valid(self) -> None:
@@ -72,6 +83,22 @@ class Offers(ConformanceFixture):
         if zone := self.described().availability_zone:
             self.driver.validate_zone(zone)
 
+    @needs(Ability.VALIDATE_NETWORK)
+    @takes(network_ids=['some'])
+    def test_a_network_that_a_build_has_is_valid(self) -> None:
+        if not self.network_ids:
+            raise CannotBeShown('the fixture has no networks (network_ids)')
+        network_id = self.network_ids[0]
+        self.build(network_ids=[network_id])
+        self.driver.validate_network(network_id)
+
+    @needs(Ability.VALIDATE_SECURITY_GROUP)
+    @takes(sec_groups=['some'])
+    def test_a_security_group_that_a_build_has_is_valid(self) -> None:
+        group = self.sec_group()
+        self.build(sec_groups=[group])
+        self.driver.validate_security_group(group)
+
     @needs(Ability.LIST_ZONES)
     def test_the_zones_are_named_once_and_the_zone_of_an_instance_is_one_of_them(self) -> None:
         zones = list(self.driver.list_zones())
@@ -86,14 +113,22 @@ class Offers(ConformanceFixture):
         for zone in self.driver.list_zones()[:_ZONES] or (self.unknown_id(),):
             self.build(availability_zone=zone)
 
-    def compare_unknown(self, argument: str, validate: Callable[[str], object]) -> None:
+    def sec_group(self) -> str:
+        """Return a security group of the bench, or the one that each project of Neutron has."""
+        given = self.bench.build_arguments.get('sec_groups') or ('default',)
+        return str(given[0])
+
+    def compare_unknown(
+        self, argument: str, validate: Callable[[str], object], *, in_list: bool = False
+    ) -> None:
         """Validate and build with something unknown, and compare the results."""
         unknown = self.unknown_id()
+        given: Any = [unknown] if in_list else unknown
         try:
             validate(unknown)
         except InvalidRequest:
             with self.assertRaises(InvalidBuildRequest):
-                self.build(**{argument: unknown})
+                self.build(**{argument: given})
         else:
             # A backend can accept any name; then its builds must accept it as well.
-            self.build(**{argument: unknown})
+            self.build(**{argument: given})

@@ -47,6 +47,11 @@ class Looking(Shell):
         self.assertIn('role=front', self.ok('compute', 'list', '--long'))
         self.assertNotIn('role=front', self.ok('compute', 'list'))
 
+    def test_an_empty_list_prints_nothing_but_its_columns_if_they_are_asked_for(self):
+        self.assertEqual('', self.ok('compute', 'list'))
+        self.assertIn('| id ', self.ok('compute', 'list', '--print-empty'))
+        self.assertEqual([], self.json('compute', 'list'))
+
     def test_an_unknown_column_is_status_2_and_lists_the_columns(self):
         self.assertIn('choose from id, name', self.fails(2, 'compute', 'list', '-c', 'zork'))
         self.build('web')

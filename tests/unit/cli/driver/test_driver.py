@@ -37,7 +37,9 @@ class Drivers(Shell):
                     self.assertIn(found['behaviours'][0], chosen['behaviours'])
 
     def test_nothing_is_listed_for_a_missing_driver_or_an_unknown_behaviour(self):
-        self.assertIn('tsunami', self.fails(2, 'driver', 'test', 'tsunami', '--list'))
+        said = self.fails(2, 'driver', 'test', 'tsunami', '--list')
+        self.assertIn("Backend 'tsunami' is not configured. Configured: broken, crowded,", said)
+        self.assertIn('Installed: appliance, docker,', said)
         said = self.fails(2, 'driver', 'test', 'noop', '--list', '--select', 'nothing like it')
         self.assertIn('Cannot find a behaviour called nothing like it', said)
 

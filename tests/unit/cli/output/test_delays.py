@@ -2,8 +2,10 @@
 
 import unittest
 
-from kiln.cli.output.delays import Delays
+from kiln.cli.output.delays import PATIENCE_S, Delays
+from kiln.clock import Deadline, clock_time
 from kiln.exceptions import ServiceTimeout, ServiceUnavailable
+from kiln.wrappers.operations.errand import no_answer_so_far
 from tests.self_moving_clock import MovingTime
 from tests.unit.cli.shell import Shell
 
@@ -32,12 +34,25 @@ class Printing(MovingTime, unittest.TestCase):
             self.said,
         )  # fmt: skip
 
+    def test_a_silence_is_printed_at_once_since_it_has_lasted_for_seconds(self):
+        begun = self.clock.monotonic()
+        self.delays.delayed('east', no_answer_so_far('east', 'Cannot list'))
+        self.until(lambda: self.said)
+        self.assertLess(self.clock.monotonic() - begun, PATIENCE_S)
+
     def test_nothing_is_printed_while_it_is_muted(self):
         with self.delays.muted():
             self.delays.delayed('east', ServiceUnavailable('down'))
         self.delays.delayed('east', ServiceUnavailable('down now'))
         self.until(lambda: self.said)
         self.assertEqual(['east delays this: down now'], self.said)
+
+    def test_the_time_until_which_a_command_tries_is_printed_with_the_reason(self):
+        self.delays.limited_by(Deadline.after(61, self.clock))
+        self.delays.delayed('east', ServiceUnavailable('a is down.'))
+        ends = clock_time(self.clock.time() + 61)
+        self.until(lambda: self.said)
+        self.assertEqual([f'east delays this: a is down. It is tried until {ends}.'], self.said)
 
     def test_nothing_is_printed_once_the_command_has_ended(self):
         self.delays.delayed('east', ServiceUnavailable('down'))
@@ -53,6 +68,7 @@ class Commands(Shell):
         self.ok('compute', 'list')
         self.assertIn('kiln: east delays this: ', self.err)
         self.assertIn('has not answered for over 4 s', self.err)
+        self.assertRegex(self.err, r'It is tried until \d\d:\d\d:\d\dZ\.')
 
     def test_a_quiet_command_does_not(self):
         self.ok('-q', 'compute', 'list')

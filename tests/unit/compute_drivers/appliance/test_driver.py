@@ -117,8 +117,13 @@ class Able(PoolCase):
         driver.validate_zone('az1')
         driver.validate_flavor('small')
         driver.validate_image('v1')
-        for ask in (driver.validate_zone, driver.validate_flavor, driver.validate_image):
-            with self.assertRaisesRegex(InvalidRequest, 'no machine of the inventory has it'):
+        for ask, known in (
+            (driver.validate_zone, 'az1'),
+            (driver.validate_flavor, 'small'),
+            (driver.validate_image, 'v1'),
+        ):
+            sentence = f'no machine of the inventory has it. Known: {known}.'
+            with self.assertRaisesRegex(InvalidRequest, sentence):
                 ask('other')
 
     def test_an_amphora_is_described_by_its_machine(self):

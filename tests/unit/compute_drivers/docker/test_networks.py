@@ -3,7 +3,7 @@
 import json
 
 from kiln.compute_drivers.docker.driver import DockerDriver
-from kiln.exceptions import InstanceStateConflict
+from kiln.exceptions import InstanceStateConflict, InvalidRequest
 from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
 from tests.unit.compute_drivers.docker.test_repeats import inspected
 from tests.unit.compute_drivers.docker.test_settings import options
@@ -39,3 +39,25 @@ class AttachedAgain(ScriptedCase):
         with self.assertRaisesRegex(InstanceStateConflict, '10.0.0.2. Detach it first') as caught:
             self.attach('10.0.0.3')
         self.assertEqual('net', caught.exception.resource_id)
+
+
+class Validated(ScriptedCase):
+    def validate(self, network):
+        known = [{'Name': 'web', 'Id': 'a' * 64}, {'Name': 'bridge', 'Id': 'b' * 64}]
+        url = self.serve(VERSION, answer(json.dumps(known).encode()))
+        driver = DockerDriver.open(options(url=url), name='here', owner='site')
+        self.addCleanup(driver.close)
+        driver.validate_network(network)
+
+    def test_a_network_is_valid_by_name_by_id_and_with_an_address(self):
+        for network in ('web', 'a' * 64, 'a' * 12, 'web=10.0.0.7', 'bridge'):
+            with self.subTest(network):
+                self.validate(network)
+
+    def test_any_other_is_refused_with_the_names_of_those_that_exist(self):
+        for network in ('wbe', 'a' * 11, 'web=10.0.0', 'no/name'):
+            with self.subTest(network), self.assertRaises(InvalidRequest) as caught:
+                self.validate(network)
+            self.assertEqual(network, caught.exception.resource_id)
+        with self.assertRaisesRegex(InvalidRequest, "'wbe' was not found. Known: bridge, web."):
+            self.validate('wbe')

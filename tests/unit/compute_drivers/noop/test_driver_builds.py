@@ -188,11 +188,17 @@ class BuildTest(CloudCase):
         self.assertLess(len(str(caught.exception)), 200)
 
     def test_validation_refuses_the_same_as_a_build(self):
-        driver = self.driver(images=['i'])
+        driver = self.driver(images=['i'], networks=['n'], sec_groups=['g'])
         driver.validate_flavor('small')
         driver.validate_image('i')
         driver.validate_zone('az1')
-        for refuse in (driver.validate_flavor, driver.validate_image, driver.validate_zone):
+        driver.validate_network('n')
+        driver.validate_network('n=10.0.0.7')
+        driver.validate_security_group('g')
+        for refuse in (
+            driver.validate_flavor, driver.validate_image, driver.validate_zone,
+            driver.validate_network, driver.validate_security_group,
+        ):  # fmt: skip
             with self.assertRaises(InvalidRequest) as caught:
                 refuse('none')
             self.assertEqual(caught.exception.resource_id, 'none')

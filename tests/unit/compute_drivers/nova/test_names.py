@@ -187,6 +187,27 @@ class Builds(Backend):
         )
 
 
+class Validated(Backend):
+    def test_networks_and_security_groups_are_valid_by_name_and_by_id(self):
+        driver = self.open()
+        for network in ('net1', UUID, 'net1=10.0.0.7', 'none'):
+            driver.validate_network(network)
+        driver.validate_security_group('web')
+        self.assertNotIn('POST /servers', [path for path, _ in self.cloud.queries])
+
+    def test_those_that_do_not_exist_are_refused_with_the_names_of_those_that_do(self):
+        driver = self.open()
+        for validate, name, known in (
+            (driver.validate_network, 'net2', 'net1'),
+            (driver.validate_network, OTHER, 'net1'),
+            (driver.validate_security_group, 'wbe', 'web'),
+        ):
+            with self.subTest(name), self.assertRaises(InvalidRequest) as caught:
+                validate(name)
+            self.assertIn(f'{name!r} was not found. Known: {known}.', str(caught.exception))
+            self.assertEqual(name, caught.exception.resource_id)
+
+
 class Defaults(Backend):
     def test_defaults_that_exist_are_healthy(self):
         driver = self.open(
