@@ -45,6 +45,9 @@ _BAR = 24
 #: Number of causes that are shown in full.
 _CAUSES = 3
 _EVENTS = 4
+#: By code of a cause: seconds for which it is a part of normal work, such as the boot of a
+#: machine. Printed lines tell it only after these.
+_NORMAL_S = {'readiness_not_yet': 30.0, 'hook': 4.0}
 
 
 @contextlib.contextmanager
@@ -70,6 +73,8 @@ class Lines:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._told: set[tuple[str, str]] = set()
+        #: When each cause was seen first.
+        self._seen: dict[tuple[str, str], float] = {}
 
     def show(self, courses: Sequence[Course], events: Sequence[Event]) -> None:
         names = {one.operation.cluster_id: one.name for one in courses}
@@ -78,9 +83,10 @@ class Lines:
         for one in courses:
             for cause, nodes in one.causes():
                 key = (one.operation.id, cause.message)
-                if key not in self._told:
+                at = one.operation.created_at + one.elapsed_s
+                normal_until = self._seen.setdefault(key, at) + _NORMAL_S.get(cause.code, 0.0)
+                if key not in self._told and at >= normal_until:
                     self._told.add(key)
-                    at = one.operation.created_at + one.elapsed_s
                     text = ' <- '.join(_messages(cause))
                     held = f'{_held(one, nodes)}{_from_before(one, nodes)}'
                     self._write(at, one.name, f'{held}: {text}')

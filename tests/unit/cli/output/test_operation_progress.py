@@ -203,3 +203,24 @@ class Told(unittest.TestCase):
         told = '\n'.join(self.told())
         self.assertIn('a since 00:00:40Z: No room.', told)
         self.assertIn('b: Down.', told)
+
+    def show_at(self, now, *nodes):
+        view = seen(*nodes)
+        self.lines.show([course(view, view.operation, NO_GOAL, now)], [])
+        return self.told()
+
+    def test_a_machine_that_boots_as_usual_is_not_reported(self):
+        silent = Cause(code='readiness_not_yet', message='Connection refused.')
+        booting = node('a', NodeState.BOOTING, cause=silent)
+        self.assertEqual([], self.show_at(120.0, booting))
+        self.assertEqual([], self.show_at(149.0, booting))
+        self.assertIn('a: Connection refused.', self.show_at(150.0, booting)[0])
+
+    def test_a_hook_that_answers_within_seconds_is_not_reported(self):
+        called = Cause(code='hook', message='Hook dns blocks the operation.')
+        self.assertEqual([], self.show_at(120.0, node('a', NodeState.BOOTING, cause=called)))
+        failed = Cause(code='hook_failed', message='Hook dns failed.')
+        told = self.show_at(121.0, node('b', NodeState.BOOTING, cause=failed))
+        self.assertIn('b: Hook dns failed.', told[0])
+        told = self.show_at(124.0, node('a', NodeState.BOOTING, cause=called))
+        self.assertIn('a: Hook dns blocks the operation.', told[-1])
