@@ -40,7 +40,7 @@ class Rough:
             Host(self, f'host-{name}', clock, self.log)
             for name, clock in zip('ab', clocks, strict=True)
         ]
-        self.runner = self.hosts[1].runner()
+        self.runner = self.hosts[1].runner
         # Opened by the test, whose clock is right.
         if self.one_clock:
             self.command('db', 'upgrade')
