@@ -64,6 +64,7 @@ class Kills(Rough):
         operation()
         self.kill_some()
         self.ended()
+        print(f'{self.what}, kill {self.killed}', flush=True)
         self.assert_each_has_its_machine(self.what)
         # Whatever the faults have made of it.
         self.up()
@@ -133,6 +134,7 @@ class Kills(Rough):
             if found is not None and found[0] in self.workers:
                 pid, owner = found
                 self.workers.pop(pid).end(signal.SIGKILL)
+                self.note(f'{time.time():.3f} killed {owner}')
                 self.killed += 1
                 self.another(owner)
 
