@@ -80,13 +80,14 @@ class Kills(Rough):
         self.work('cluster', 'scale', 'web', f'work={self.count}', '--yes')
 
     def remove(self):
-        gone = self.some()[: self.count - 1]
+        gone = self.some()
         self.count -= len(gone)
         if gone:
             self.work('node', 'remove', 'web', *gone, '--yes')
 
     def replace(self):
-        self.work('node', 'replace', 'web', *self.some(), '--yes')
+        if names := self.some():
+            self.work('node', 'replace', 'web', *names, '--yes')
 
     def upgrade(self):
         self.image = f'image-{self.dice.randrange(10**6)}'
@@ -97,11 +98,12 @@ class Kills(Rough):
 
     def some(self):
         """Return the names of some nodes."""
-        names = sorted(
-            node.name for node in self.store.nodes.of(self.web().id)
-            if node.state is not NodeState.GONE
-        )  # fmt: skip
-        return self.dice.sample(names, self.dice.randint(1, len(names)))
+        nodes = [node for node in self.store.nodes.of(self.web().id)
+                 if node.state is not NodeState.GONE]  # fmt: skip
+        # The driver does not let the oldest one be removed.
+        nodes.remove(min(nodes, key=lambda node: (node.created_at, node.id)))
+        names = sorted(node.name for node in nodes)
+        return self.dice.sample(names, self.dice.randint(min(1, len(names)), len(names)))
 
     def work(self, *words):
         """Begin an operation: a command does the work itself, or leaves it to a conductor."""
