@@ -35,6 +35,10 @@ class KilnCommand(Command):
         # Without the command name, cliff does not search for hook plugins.
         super().__init__(app, app_args)
 
+    def get_epilog(self) -> str:
+        """Return the end of the help; whose plugin a command is takes cliff long to find out."""
+        return self._epilog or ''
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser, with the arguments of base classes first."""
         parser = super().get_parser(prog_name)

@@ -244,6 +244,20 @@ class Operation:
         """When it was retried after it had failed; what failed before that is tried again."""
         return float(self.args.get('retried_at', -math.inf))
 
+    @property
+    def asked_at(self) -> float:
+        """When its deadline was set: it was submitted then, or retried."""
+        return max(self.created_at, self.retried_at)
+
+    def asked(self, at: float) -> Operation:
+        """Return it as submitted or retried at an earlier time, with as much time as before."""
+        deadline_at = self.deadline_at and self.deadline_at - (self.asked_at - at)
+        retried = {'retried_at': min(self.retried_at, at)} if 'retried_at' in self.args else {}
+        return dataclasses.replace(
+            self, created_at=min(self.created_at, at), deadline_at=deadline_at,
+            args={**self.args, **retried},
+        )  # fmt: skip
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Step:

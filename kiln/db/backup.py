@@ -28,9 +28,12 @@ def back_up(database: Database, target: Path) -> None:
     :raises StoreError: the store is not a file, is damaged, or the copy cannot be written.
     """
     source = _file_of(database)
-    if target.exists():
+    # A name can be one that no file can have.
+    with _explained(f'Cannot write the backup {target}'):
+        exists, has_folder = target.exists(), target.parent.is_dir()
+    if exists:
         raise StoreError(f'Cannot write the backup: there is a file {target}. Name another one.')
-    if not target.parent.is_dir():
+    if not has_folder:
         raise StoreError(
             f'Cannot write the backup: there is no folder {target.parent}. Create it first.'
         )
@@ -49,7 +52,9 @@ def restore(database: Database, backup: Path) -> Path:
     """
     target = _file_of(database)
     what = f'Cannot restore {backup}'
-    if not backup.is_file():
+    with _explained(what):
+        is_file = backup.is_file()
+    if not is_file:
         raise StoreError(f'{what}: there is no such file. Name a backup.')
     _refuse_work(database, what)
     former = target.with_name(f'{target.name}.before-{database.clock.time():.0f}')

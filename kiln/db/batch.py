@@ -20,6 +20,7 @@ from kiln.db.keys import KeyFile
 from kiln.db.leases import lost, proof
 from kiln.db.records.clusters import write_desired
 from kiln.db.records.events import EventWriter
+from kiln.db.records.operations import date_back
 from kiln.db.tables import schema
 from kiln.db.tables.rows import (
     HEADWAY,
@@ -116,7 +117,7 @@ class Batch:
     def operation(self, operation: Operation) -> None:
         """Write the progress of an operation.
 
-        Does not change its cancellation and its deadline; see ``put_off``.
+        Does not change its cancellation and its times; see ``put_off`` and ``date_back``.
         """
         row = {'operation_id': operation.id, **HEADWAY.row(operation)}
         self._put('operation', operation.cluster_id, operation.id, row)
@@ -128,6 +129,14 @@ class Batch:
         self._open().execute(
             sa.update(schema.operation).where(late).values(deadline_at=deadline_at)
         )
+
+    def date_back(self, operation: Operation, before: float) -> None:
+        """Write that an operation was submitted, or retried, earlier than at a time before.
+
+        What its owner has added to its deadline stays.
+        """
+        self._own(operation.cluster_id)
+        date_back(self._open(), operation, since=before)
 
     def step(self, step: Step) -> None:
         """Insert or update a step."""

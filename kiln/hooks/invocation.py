@@ -126,6 +126,10 @@ class Invocation:
         """True if the first call was before the operation was retried."""
         return self.since <= self.operation.retried_at
 
+    def is_later(self, now: float) -> bool:
+        """Return True if it was called first at a later time: the clock was set back."""
+        return self.begun and self.since > now
+
     def waits(self, now: float) -> bool:
         """Return True if it is not called again yet."""
         # A time that is further away than any pause is that of a clock which was set back.
@@ -142,6 +146,12 @@ class Invocation:
             deadline_at = max(deadline_at, now + self.hook.timeout_s)
         return dataclasses.replace(
             begun, calls=self.calls + 1, again_at=now, deadline_at=deadline_at
+        )
+
+    def date_back(self, now: float) -> Invocation:
+        """Return the invocation called first now, with as much time as before."""
+        return dataclasses.replace(
+            self, since=now, deadline_at=self.deadline_at - (self.since - now)
         )
 
     def answered(self, answer: Answer, now: float) -> Invocation:

@@ -165,7 +165,9 @@ class HookRun:
         advance = Advance()
         self._pass_over(skips, now, advance)
         while (one := self._current()) is not None:
-            if self._is_late(one, now):
+            if one.is_later(now):
+                self._change(one, one.date_back(now), advance)
+            elif self._is_late(one, now):
                 self._change(one, one.late(now), advance)
             elif one.id in self._out or one.waits(now):
                 break

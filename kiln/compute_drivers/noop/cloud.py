@@ -75,7 +75,7 @@ class NoopCloud:
         dice = random.Random(seed)  # noqa: S311  # chances of a simulation
         #: The scripted faults: ``cloud.faults.add(Fault(...))``, ``.clear()``.
         self.faults: FaultScript = FaultScript(faults, dice=dice)
-        self.store = Store(path, None if seed is None else dice)
+        self.store = Store(path, None if seed is None else dice, time=clock.time)
         self.ports = Ports(self.store, self.catalogue)
         self.groups = Groups(self.store)
         self.machines = Machines(self.store, self.catalogue, self.groups, clock)

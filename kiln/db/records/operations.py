@@ -98,10 +98,11 @@ class Operations(Records):
                 raise ClusterNotFound(f'Cannot find cluster {there.cluster_id!r}.')
             if not there.state.ended:
                 raise ClusterBusy(_busy(connection, 'retry', there))
+            now = self._database.clock.time()
             mine = sa.and_(table.c.id == operation_id, table.c.seq == newest)
             going_on = dataclasses.replace(
                 there, state=OperationState.QUEUED, deadline_at=deadline_at, cancelled=False,
-                args={**there.args, 'retried_at': self._database.clock.time()},
+                args={**there.args, 'retried_at': now}, created_at=min(there.created_at, now),
                 started_at=None, ended_at=None, cause=None,
             )  # fmt: skip
             retried = sa.update(table).where(mine, table.c.state.in_(_RETRIED))
@@ -113,6 +114,8 @@ class Operations(Records):
                     f'Cannot retry operation {there.id} ({there.kind.value}) of cluster '
                     f'{there.cluster_id}: {why}.'
                 )
+            # What failed before it was retried is not to fail it again.
+            _begun_by(connection, operation_id, now)
             if room is not None:
                 room.reserve(connection)
             return going_on
@@ -238,6 +241,25 @@ def put_off(connection: sa.Connection, cluster_id: str, *, since: float, at: flo
             lost = max(0.0, at - max(since, operation.created_at))
             mine = sa.update(table).where(table.c.id == operation.id)
             connection.execute(mine.values(deadline_at=operation.deadline_at + lost))
+
+
+def date_back(connection: sa.Connection, operation: Operation, *, since: float) -> None:
+    """Write that an operation was submitted earlier than the store has it, within a change.
+
+    :param since: when the store has it submitted or retried.
+    """
+    back_s = since - operation.asked_at
+    left = sa.case((table.c.deadline_at > 0, table.c.deadline_at - back_s), else_=0.0)
+    row = OPERATION.row(operation)
+    earlier = {'created_at': row['created_at'], 'args': row['args'], 'deadline_at': left}
+    connection.execute(sa.update(table).where(table.c.id == operation.id).values(**earlier))
+    _begun_by(connection, operation.id, operation.asked_at)
+
+
+def _begun_by(connection: sa.Connection, operation_id: str, at: float) -> None:
+    """Let no step of an operation begin later than at a time, by a clock that was set back."""
+    later = sa.and_(step.c.operation_id == operation_id, step.c.started_at > at)
+    connection.execute(sa.update(step).where(later).values(started_at=at))
 
 
 def waiting(now: sa.ColumnElement[float]) -> Any:

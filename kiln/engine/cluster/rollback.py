@@ -25,6 +25,6 @@ def leads_back(tx: Transaction, cause: Cause) -> bool:
         return False
     tx.event('operation-rollback', f'{operation.kind.value} leads back: {cause.message}')
     # The way back can take as long as the way there.
-    allowed_s = operation.deadline_at - operation.created_at
+    allowed_s = operation.deadline_at - operation.asked_at
     tx.roll_back(former, tx.now + allowed_s, cause)
     return True

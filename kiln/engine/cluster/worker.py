@@ -64,6 +64,7 @@ class Worker(abc.ABC):
         """
         tx = self._tx
         tx.open()
+        tx.follow_clock()
         self._nodes.follow_clock()
         for take in results:
             take()

@@ -73,6 +73,8 @@ class Transaction:
         #: The new desired state, which is written if nobody else changed it meanwhile.
         self.goal: Aim | None = None
         self._deadline_at: float | None = None
+        # When the operation was submitted by the clock before it was set back.
+        self._asked_at: float | None = None
         self._accepted: dict[str, tuple[Node, str]] = {}
         self._steps: dict[str, Step] = {}
         self._holdings: list[Holding] = []
@@ -83,6 +85,16 @@ class Transaction:
         """The operation under way, where there must be one."""
         assert self.operation is not None
         return self.operation
+
+    def follow_clock(self) -> None:
+        """Let the operation begin now that begins later, because the clock was set back.
+
+        It would otherwise have more time than its user allowed.
+        """
+        operation = self.operation
+        if operation is not None and operation.asked_at > self.now:
+            self._asked_at = operation.asked_at
+            self.operation = operation.asked(self.now)
 
     # ---- gathering -----------------------------------------------------------
 
@@ -234,6 +246,8 @@ class Transaction:
             self._gather(batch)
             if self.operation is not None and changed:
                 batch.operation(self.operation)
+                if self._asked_at is not None:
+                    batch.date_back(self.operation, self._asked_at)
             if self.operation is not None and self._deadline_at is not None:
                 batch.put_off(self.operation, self._deadline_at)
             generation = self.cluster.generation

@@ -36,11 +36,12 @@ class Rough:
         if self.one_clock:
             clocks[1] = clocks[0]
         self.log = self.folder / 'log'
+        self.log.touch()
         self.hosts = [
             Host(self, f'host-{name}', clock, self.log)
             for name, clock in zip('ab', clocks, strict=True)
         ]
-        self.runner = self.hosts[1].runner()
+        self.runner = self.hosts[1].runner
         # Opened by the test, whose clock is right.
         if self.one_clock:
             self.command('db', 'upgrade')
@@ -60,13 +61,23 @@ class Rough:
 
     def conductor(self, host):
         """Return a conductor that has begun to work."""
-        before = self.log.stat().st_size if self.log.exists() else 0
+        before = self.log.stat().st_size
         process = self.start(host, 'conductor')
         self.until(lambda: 'Working on clusters' in self.log.read_text()[before:], 'no start')
         return process
 
     def said(self):
-        return self.log.read_text()[-8000:] if self.log.exists() else ''
+        return self.log.read_text()[-8000:]
+
+    def note(self, text):
+        with self.log.open('a') as log:
+            print(text, file=log)
+
+    def history(self):
+        """Return what happened last, for a failure."""
+        events = [f'{one.at:.3f} {one.kind}: {one.message} {dict(one.facts)}'
+                  for one in self.store.events.after(0, limit=100_000)]  # fmt: skip
+        return '\n'.join((*events[-200:], self.said()))
 
     # ---- what is so --------------------------------------------------------------------------
 
@@ -115,10 +126,11 @@ class Rough:
             if node.state.value != 'gone'
         ]
         with contextlib.closing(NoopCloud(self.folder / 'cloud.db')) as cloud:
-            there = sorted(one.id for one in cloud.instances())
-        self.assertEqual(
-            there, sorted(node.compute_id for node in nodes), f'{what}\n{self.said()}'
-        )
+            machines = cloud.instances()
+        there = {one.id: (one.name, one.build_key, one.created_at) for one in machines}
+        known = sorted(node.compute_id for node in nodes)
+        if sorted(there) != known:
+            self.fail(f'{what}: {there} are there, known are {known}\n{self.history()}')
 
 
 class OnSqlite(unittest.TestCase):

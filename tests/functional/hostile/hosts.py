@@ -2,16 +2,11 @@
 
 import os
 import pathlib
-import signal
 import struct
-import subprocess
-import sys
 
 from tests.functional.hostile.runner import ROOT, Runner
 
 _PRELOADED = pathlib.Path(__file__).with_name('jumping')
-#: Seconds that a process has to end.
-END_S = 300
 
 
 class Clock:
@@ -39,29 +34,16 @@ class Host:
         self._test = test
         self._log = pathlib.Path(log)
         self.name, self.clock = name, clock
-        self.environment = os.environ | {
+        environment = os.environ | {
             'JUMPING_CLOCK': str(clock.path), 'JUMPING_HOST': name,
             'PYTHONPATH': f'{_PRELOADED}:{ROOT}', 'PYTHONFAULTHANDLER': '1',
         }  # fmt: skip
-
-    def runner(self):
-        """Return a runner of commands on this host."""
-        runner = Runner(self.environment)
-        self._test.addCleanup(runner.close)
-        return runner
+        #: Runs commands on this host.
+        self.runner = Runner(environment)
+        test.addCleanup(self.runner.close)
 
     def start(self, *argv):
         """Start a command that goes on."""
-        with self._log.open('a') as log:
-            process = subprocess.Popen(
-                [sys.executable, '-m', 'kiln.cli', *argv], cwd=ROOT, env=self.environment,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
-        self._test.addCleanup(end, process, signal.SIGKILL)
-        return process
-
-
-def end(process, how=signal.SIGTERM):
-    """End a process by a signal; return its exit status."""
-    process.send_signal(how)
-    return process.wait(END_S)
+        started = self.runner.start(self._log, *argv)
+        self._test.addCleanup(started.close)
+        return started

@@ -74,8 +74,10 @@ cluster: web
 driver: example_v1
 image: one
 flavor: small
-labels: {team: a}
-hooks: []
+keys: [me]
+networks: [net]
+sec_groups: [web]
+parameters: {}
 create_timeout: 10m
 nodegroups:
   - name: work

@@ -11,7 +11,6 @@ import time
 
 from tests.functional.db.servers import MariadbServer, PostgresServer, shared
 from tests.functional.hostile.case import LEASE_S, OnAServer, OnSqlite, Rough
-from tests.functional.hostile.hosts import end
 
 JUMPS = int(os.environ.get('KILN_JUMPS', '2'))
 SEED = int(os.environ.get('KILN_SEED', random.randrange(10**6)))
@@ -82,7 +81,7 @@ class Jumps(Rough):
     def let(self, fate):
         """Let the only conductor live, end or die; start another one unless it lives."""
         if FATES[fate]:
-            end(self.conductors.pop(), FATES[fate])
+            self.conductors.pop().end(FATES[fate])
             # Before another one is there, nobody works.
             self.explained()
             self.conductors.append(self.conductor(self.dice.choice(self.hosts)))
@@ -91,7 +90,7 @@ class Jumps(Rough):
         """Check whom kiln takes for the worker."""
         before = self.worker()
         said = self.command('why', 'web')
-        alive = {process.pid for process in self.conductors if process.poll() is None}
+        alive = {process.pid for process in self.conductors if process.lives()}
         for word in said.replace('(', ' ').replace(',', ' ').replace(')', ' ').split():
             parts = word.split('.')
             if parts[0].startswith('host-') and int(parts[1]) not in alive:

@@ -12,12 +12,11 @@ import time
 from kiln.clusters.models import NodeState
 from tests.functional.db.servers import MariadbServer, PostgresServer, shared
 from tests.functional.hostile.case import OnAServer, OnSqlite, Rough
-from tests.functional.hostile.hosts import end
 
 KILLS = int(os.environ.get('KILN_HOSTILE_KILLS', '2'))
 SEED = int(os.environ.get('KILN_SEED', random.randrange(10**6)))
 #: Nodes at most, and kills of one operation at most.
-MOST_NODES, MOST_KILLS = 8, 3
+MOST_NODES, MOST_KILLS = 8, 12
 FAULTS = (
     'build:timeout_after:times=2,probability=0.3; build:lose_answer:times=2,probability=0.3; '
     'build:capacity:times=2,probability=0.2; build:error:times=2,probability=0.2; '
@@ -65,6 +64,7 @@ class Kills(Rough):
         operation()
         self.kill_some()
         self.ended()
+        print(f'{self.what}, kill {self.killed}', flush=True)
         self.assert_each_has_its_machine(self.what)
         # Whatever the faults have made of it.
         self.up()
@@ -80,13 +80,14 @@ class Kills(Rough):
         self.work('cluster', 'scale', 'web', f'work={self.count}', '--yes')
 
     def remove(self):
-        gone = self.some()[: self.count - 1]
+        gone = self.some()
         self.count -= len(gone)
         if gone:
             self.work('node', 'remove', 'web', *gone, '--yes')
 
     def replace(self):
-        self.work('node', 'replace', 'web', *self.some(), '--yes')
+        if names := self.some():
+            self.work('node', 'replace', 'web', *names, '--yes')
 
     def upgrade(self):
         self.image = f'image-{self.dice.randrange(10**6)}'
@@ -97,11 +98,12 @@ class Kills(Rough):
 
     def some(self):
         """Return the names of some nodes."""
-        names = sorted(
-            node.name for node in self.store.nodes.of(self.web().id)
-            if node.state is not NodeState.GONE
-        )  # fmt: skip
-        return self.dice.sample(names, self.dice.randint(1, len(names)))
+        nodes = [node for node in self.store.nodes.of(self.web().id)
+                 if node.state is not NodeState.GONE]  # fmt: skip
+        # The driver does not let the oldest one be removed.
+        nodes.remove(min(nodes, key=lambda node: (node.created_at, node.id)))
+        names = sorted(node.name for node in nodes)
+        return self.dice.sample(names, self.dice.randint(min(1, len(names)), len(names)))
 
     def work(self, *words):
         """Begin an operation: a command does the work itself, or leaves it to a conductor."""
@@ -111,9 +113,10 @@ class Kills(Rough):
         else:
             self.keep(self.start(self.dice.choice(self.hosts), *words))
 
-    def another(self):
-        """Start another conductor, as a supervisor of services would."""
-        self.keep(self.conductor(self.dice.choice(self.hosts)))
+    def another(self, dead=''):
+        """Start another conductor, as a supervisor of services would: mostly on the same host."""
+        same = [one for one in self.hosts if dead.startswith(one.name)]
+        self.keep(self.conductor(self.dice.choice(same * 3 + self.hosts)))
 
     def keep(self, process):
         self.workers[process.pid] = process
@@ -122,32 +125,37 @@ class Kills(Rough):
 
     def kill_some(self):
         """Kill the worker once or several times, and start another one each time."""
-        for _ in range(self.dice.randint(1, MOST_KILLS)):
+        for _ in range(self.dice.randint(1, min(MOST_KILLS, KILLS))):
             # Faults and luck can make an operation fast.
             self.until(lambda: self.worker() or self.rests(), f'{self.what}: nobody works')
-            time.sleep(self.dice.uniform(0.0, 0.4))
+            if self.rests():
+                return
+            # Long after it has begun, or while it begins.
+            time.sleep(self.dice.uniform(0.0, self.dice.choice((0.05, 0.4))))
             found = self.worker()
             if found is not None and found[0] in self.workers:
-                end(self.workers.pop(found[0]), signal.SIGKILL)
+                pid, owner = found
+                self.workers.pop(pid).end(signal.SIGKILL)
+                self.note(f'{time.time():.3f} killed {owner}')
                 self.killed += 1
-                self.another()
+                self.another(owner)
 
     def rests(self):
         """Return True if nothing is under way, and no command could still submit something."""
         return self.under_way() is None and not any(
-            process.poll() is None and 'conductor' not in process.args
+            process.lives() and 'conductor' not in process.args
             for process in self.workers.values()
         )
 
     def ended(self):
         """Let all end: first the work, then the workers."""
-        if not any(process.poll() is None for process in self.workers.values()):
+        if not any(process.lives() for process in self.workers.values()):
             self.another()
         self.until(self.rests, f'{self.what}: it is stuck')
         while self.workers:
             _, process = self.workers.popitem()
-            if process.poll() is None:
-                end(process)
+            if process.lives():
+                process.end()
 
     def up(self):
         """Declare it once more, in peace: then it is exactly so."""

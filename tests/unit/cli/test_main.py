@@ -307,6 +307,18 @@ class Processes(unittest.TestCase):
         guards = {'kiln.compute.facade', 'kiln.wrappers.executor.executor', 'pybreaker', 'redis'}
         self.assertEqual(set(), of_list & guards)
 
+    def test_a_command_does_not_look_through_what_is_installed(self):
+        code = (
+            'import io, os, cliff.command; from kiln.cli.app import KilnApp\n'
+            "KilnApp(stdout=io.StringIO()).run(['compute', 'list'])\n"
+            'print(cliff.command._dists_by_mods, flush=True); os._exit(0)'
+        )
+        done = subprocess.run(
+            [sys.executable, '-c', code], capture_output=True, text=True,
+            env={**os.environ, 'PYTHONPATH': str(ROOT)},
+        )  # fmt: skip
+        self.assertEqual(('None\n', ''), (done.stdout, done.stderr))
+
     def test_a_closed_pipe_ends_the_command_silently(self):
         read_end, write_end = os.pipe()
         os.close(read_end)

@@ -154,6 +154,8 @@ class Backups(Case):
         self.assertEqual('mine', self.copy.read_text())
         with self.assertRaisesRegex(StoreError, 'there is no folder'):
             back_up(self.database(), self.folder / 'nowhere' / 'x.db')
+        with self.assertRaisesRegex(StoreError, 'Cannot write .*File name too long'):
+            back_up(self.database(), self.folder / ('x' * 300))
 
     def test_a_server_has_tools_of_its_own_and_is_not_called_damaged_if_it_is_away(self):
         # Nothing listens at port 1.
@@ -215,6 +217,7 @@ class Restores(Case):
         cases = {
             empty: 'no tables of kiln', other: 'something else', broken: 'malformed|damaged',
             self.folder / 'nothing': 'there is no such file',
+            self.folder / ('x' * 300): 'File name too long',
         }  # fmt: skip
         for path, why in cases.items():
             with self.subTest(path.name), self.assertRaisesRegex(StoreError, why):

@@ -38,6 +38,31 @@ class Batches(ClusterCase):
         self.write(self.lease, operation=operation)
         self.assertEqual(99.5, self.store.operations.get('op-web').deadline_at)
 
+    def test_an_operation_dated_back_keeps_its_time_and_what_was_added_to_it(self):
+        # Submitted at 1000, retried at 2000 with 600 seconds, then resumed after 50 seconds.
+        row = {'created': 1000.0, 'args': '{"retried_at": 2000.0}', 'deadline': 2650.0}
+        self.change(
+            'UPDATE operation SET created_at = :created, args = :args, deadline_at = :deadline',
+            **row,
+        )  # fmt: skip
+        seen = self.store.operations.get('op-web')
+        self.write(self.lease, step=samples.step(operation_id='op-web', started_at=2100.0))
+        seen = dataclasses.replace(seen, deadline_at=2600.0)
+        with self.store.writing(self.lease) as batch:
+            batch.date_back(seen.asked(500.0), seen.asked_at)
+        there = self.store.operations.get('op-web')
+        self.assertEqual((500.0, 500.0, 1150.0), (there.created_at, there.retried_at,
+                                                  there.deadline_at))  # fmt: skip
+        self.assertEqual([500.0], [one.started_at for one in self.store.journal.of('op-web')])
+
+    def test_an_operation_dated_back_without_a_deadline_gets_none(self):
+        self.change('UPDATE operation SET created_at = 1000')
+        seen = self.store.operations.get('op-web')
+        with self.store.writing(self.lease) as batch:
+            batch.date_back(seen.asked(500.0), seen.asked_at)
+        there = self.store.operations.get('op-web')
+        self.assertEqual((500.0, 0.0), (there.created_at, there.deadline_at))
+
     def test_000_15_handle_and_state_of_a_driver_are_optional(self):
         self.write(self.lease, cluster=self.web)
         self.assertEqual(

@@ -346,6 +346,21 @@ class Resuming(RunCase):
         self.now -= 3600
         self.assertEqual(['a'], self.calls())
 
+    def test_a_clock_that_was_set_back_gives_a_hook_no_more_time(self):
+        for resumed in (False, True):
+            self.setUp()
+            self.begin(self.hook('a', deadline_s=60.0))
+            self.calls()
+            self.answer(Answer.later('wait', 300.0))
+            self.now -= 86400
+            if resumed:
+                self.resume()
+            self.assertEqual(['a'], self.calls())
+            self.assertEqual(self.now + 60, self.run_.wake_at)
+            self.now += 60
+            self.assertEqual([], self.calls())
+            self.assert_stands(Standing.FAILED)
+
     def test_failures_before_a_crash_are_counted(self):
         self.begin(self.hook('a', on_failure=OnFailure.RETRY, retries=1))
         self.calls()

@@ -187,12 +187,27 @@ class Claims:
         return [Due(row['id'], row['machine'], Phase(row['phase']), row['due']) for row in rows]
 
     def follow_clock(self, now: float) -> None:
-        """Let work be due now if the clock was set back, which would make it wait longer."""
+        """Let work be due now if the clock was set back, which would make it wait longer.
+
+        A quarantine takes as long from now as when it began.
+        """
         with self._store.read() as db:
-            if db.execute(_OF_LATER, (now, now)).fetchone() is None:
+            is_later = db.execute(_OF_LATER, (now, now)).fetchone() is not None
+            if not is_later and not self._too_long(db, now):
                 return
         with self._store.write(durable=False) as db:
             db.execute(_BEGINS_NOW, (now,) * 5)
+            for machine, until in self._too_long(db, now).items():
+                _record(db, machine, until=until)
+
+    def _too_long(self, db: sqlite3.Connection, now: float) -> dict[str, float]:
+        """Return the ends of quarantines which are further away now than when they began."""
+        rows = db.execute('SELECT machine, failures, until FROM records WHERE until > ?', (now,))
+        found = {
+            row['machine']: (row['until'], now + self._rules.back_off_s(row['failures']))
+            for row in rows
+        }
+        return {machine: end for machine, (until, end) in found.items() if until > end}
 
     def resting(self) -> list[Claim]:
         """Return the claims that are up and have nothing due."""

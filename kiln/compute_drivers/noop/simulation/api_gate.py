@@ -128,7 +128,8 @@ class Gate:
         Lost if this process ends before, as a request in transit would be.
         """
         with self._lock:
-            heapq.heappush(self._late, (self.now() + seconds, next(self._order), act))
+            due = self._clock.monotonic() + seconds
+            heapq.heappush(self._late, (due, next(self._order), act))
 
     def catch_up(self) -> float:
         """Apply all effects that are due, each with its own time; return the present time.
@@ -141,13 +142,15 @@ class Gate:
         if not self._late:
             return now
         with self._lock:
-            while self._late and self._late[0][0] <= now and not self._applying:
+            # By this, the clock of the cloud can be set back meanwhile.
+            monotonic = self._clock.monotonic()
+            while self._late and self._late[0][0] <= monotonic and not self._applying:
                 due, _, act = self._late[0]
                 self._applying = True
                 try:
                     # The caller of the request has already had its answer.
                     with contextlib.suppress(AmphoraComputeError):
-                        act(due)
+                        act(now - (monotonic - due))
                 finally:
                     self._applying = False
                     # Not before, as an empty list means that all is applied. What the effect

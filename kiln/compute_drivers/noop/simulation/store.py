@@ -12,12 +12,14 @@ import os
 import random
 import sqlite3
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kiln.compute_drivers.authoring import sqlite_files
 from kiln.exceptions import ConfigurationError, ServiceUnavailable
 
 _VERSION = 1
+# When a process last changed a shared file, by the clock of the host. An older cloud has none.
+_CLOCK = 'CREATE TABLE IF NOT EXISTS clock (seen_at REAL NOT NULL)'
 # The statements that begin, keep and undo a change. In memory, all changes are
 # savepoints of one transaction that never ends: the cost of a COMMIT there grows
 # with the size of the database, that of a savepoint does not.
@@ -113,9 +115,15 @@ class Store:
         path: str | os.PathLike[str] | None,
         dice: random.Random | None,
         *,
+        time: Callable[[], float],
         tombstones: int = TOMBSTONES,
     ) -> None:
+        """Open the tables.
+
+        :param time: the clock of a shared file.
+        """
         self.shared = path is not None
+        self._time = time
         self._schema = _SCHEMA.replace('{tombstones}', str(tombstones))
         self._begin, self._keep, self._drop = _IN_FILE if self.shared else _IN_MEMORY
         self._where = 'the memory' if path is None else f'file {os.fspath(path)}'
@@ -143,6 +151,8 @@ class Store:
             db.execute('INSERT INTO cloud VALUES (?, 0)', (prefix,))
         self.prefix: str = db.execute('SELECT prefix FROM cloud').fetchone()[0]
         if self.shared:
+            db.execute(_CLOCK)
+            db.execute('INSERT INTO clock SELECT 0 WHERE NOT EXISTS (SELECT * FROM clock)')
             db.execute('COMMIT')
         return db
 
@@ -151,8 +161,9 @@ class Store:
         """Hold the lock to read the state at a time."""
         with self._held():
             try:
-                if self._any_due(now):
+                if self._any_due(now) or self._is_set_back():
                     self._db.execute(self._begin)
+                    self._follow_clock()
                     self._settle(now)
                     self._db.execute(self._keep)
                 yield self._db
@@ -166,6 +177,7 @@ class Store:
         with self._held():
             try:
                 self._db.execute(self._begin)
+                self._follow_clock()
                 if self._any_due(now):
                     self._settle(now)
                 yield self._db
@@ -215,6 +227,21 @@ class Store:
                 yield
         except sqlite3.Error as exc:
             raise self._unusable(exc) from exc
+
+    def _is_set_back(self) -> bool:
+        query = 'SELECT 1 FROM clock WHERE seen_at > ?'
+        return self.shared and self._db.execute(query, (self._time(),)).fetchone() is not None
+
+    def _follow_clock(self) -> None:
+        """Let actions end as much earlier as the clock was set back: they take no longer then."""
+        if not self.shared:
+            return
+        now = self._time()
+        seen_at = self._db.execute('SELECT seen_at FROM clock').fetchone()[0]
+        if now < seen_at:
+            self._db.execute('UPDATE machines SET due = due - ?', (seen_at - now,))
+            self._db.execute('UPDATE machines SET created_at = min(created_at, ?)', (now,))
+        self._db.execute('UPDATE clock SET seen_at = ?', (now,))
 
     def _any_due(self, now: float) -> bool:
         return (

@@ -8,6 +8,7 @@ import unittest
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.compute_drivers.noop.faults import Action, Fault
 from kiln.compute_drivers.noop.simulation.catalogue import Catalogue
 from kiln.compute_drivers.noop.simulation.groups import Groups
 from kiln.compute_drivers.noop.simulation.machines import Machines
@@ -48,6 +49,44 @@ class FileTest(unittest.TestCase):
         self.clock.advance(5)
         self.assertRaises(InstanceNotFoundError, two.status, amphora_id)
         self.assertEqual(two.changes(cursor).gone, (amphora_id,))
+
+    def test_a_clock_that_was_set_back_makes_no_machine_wait(self):
+        one, two = self.open(build_s=10, delete_s=5), self.open()
+        amphora_id = one.build(name='x', build_key='k')
+        self.clock.advance(4)
+        self.clock.step(-86400)
+        self.assertIs(State.BUILDING, two.status(amphora_id).state)
+        self.clock.advance(10)
+        self.assertIs(State.ACTIVE, two.status(amphora_id).state)
+        one.delete(amphora_id)
+        self.clock.step(-3600)
+        # The next look is after the jump, as long as the deletion takes.
+        self.clock.advance(5)
+        self.assertIs(State.DELETING, two.status(amphora_id).state)
+        self.clock.advance(5)
+        self.assertRaises(InstanceNotFoundError, two.status, amphora_id)
+
+    def test_a_clock_that_was_set_back_makes_no_late_effect_wait(self):
+        fault = Fault(call='build', action=Action.VANISH, seconds=10)
+        driver = self.open(faults=[fault])
+        amphora_id = driver.build(name='x', build_key='k')
+        self.clock.step(-86400)
+        self.clock.advance(10)
+        self.assertRaises(InstanceNotFoundError, driver.status, amphora_id)
+
+    def test_a_clock_that_was_set_back_shows_a_machine_to_slow_lists(self):
+        driver = self.open(faults=[Fault(call='list', action=Action.STALE_LIST, seconds=10)])
+        driver.build(name='x', build_key='k')
+        self.clock.step(-86400)
+        self.assertEqual([], list(driver.list_amphorae()))
+        self.clock.advance(10)
+        self.assertEqual(1, len(list(driver.list_amphorae())))
+
+    def test_a_cloud_of_an_earlier_version_is_used(self):
+        self.open().build(build_key='k')
+        with contextlib.closing(sqlite3.connect(self.path)) as other:
+            other.execute('DROP TABLE clock')
+        self.open().build(build_key='l')
 
     def test_a_call_ends_by_its_deadline_while_another_process_keeps_the_file_locked(self):
         driver = self.open()
@@ -106,7 +145,10 @@ class FileTest(unittest.TestCase):
 
 class TombstoneTest(unittest.TestCase):
     def test_a_cursor_older_than_the_oldest_tombstone_returns_everything(self):
-        store, catalogue = Store(None, None, tombstones=1000), Catalogue()
+        store, catalogue = (
+            Store(None, None, time=VirtualClock().time, tombstones=1000),
+            Catalogue(),
+        )
         machines = Machines(store, catalogue, Groups(store), VirtualClock())
 
         def changes(since=''):

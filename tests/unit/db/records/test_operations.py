@@ -113,6 +113,15 @@ class Retrying(ClusterCase):
                 )  # fmt: skip
                 self.assertEqual(self.clock.time(), there.retried_at)
 
+    def test_after_a_clock_was_set_back_what_failed_before_a_retry_stays_before_it(self):
+        failed = samples.step('s-1', operation_id='op-web', started_at=self.clock.time())
+        self.write(self.lease, step=failed)
+        self.end(OperationState.FAILED)
+        self.clock.step(-86400)
+        retried = self.retry()
+        (step,) = self.store.journal.of('op-web')
+        self.assertLessEqual(step.started_at, retried.retried_at)
+
     def test_a_finished_operation_is_not_retried(self):
         for state in (OperationState.SUCCEEDED, OperationState.ROLLED_BACK):
             self.end(state)

@@ -147,6 +147,17 @@ class Creating(ForeignCase):
         self.assertEqual(('failed', 'deadline'), (ended.state.value, ended.cause.code))
         self.assertEqual('2 of 3 servers', ended.cause.because.message)
 
+    def test_a_clock_that_was_set_back_gives_it_no_more_time(self):
+        self.turn(BUSY)
+        self.clock.step(-86400)
+        self.turn()
+        there = self.store.operations.get(self.created.id)
+        self.assertEqual(self.clock.time() + 600, there.deadline_at)
+        self.assertEqual(self.clock.time(), there.created_at)
+        self.clock.advance(601)
+        self.turn()
+        self.assertIs(OperationState.FAILED, self.state(self.created))
+
     def test_it_can_be_cancelled(self):
         self.turn(BUSY)
         self.store.operations.cancel(self.created.id)

@@ -78,6 +78,19 @@ class Claiming(PoolCase):
         self.assertEqual([0.5], [one.due for one in self.claims.due(0.5)])
         self.assertEqual([0.5], [one.since for one in self.claims.all()])
 
+    def test_a_clock_that_was_set_back_makes_no_quarantine_longer(self):
+        one = self.claim('k')
+        for phase in Phase.STARTING, Phase.FAILED:
+            entered = functools.partial(dataclasses.replace, phase=phase, epoch=1)
+            self.claims.change(one.id, entered, 86400.0)
+        self.claims.change(one.id, lambda _: None, 86400.0)
+        self.claims.follow_clock(86400.0)
+        self.assertEqual(86400.0 + RULES.quarantine_s, self.claims.records()['m1'].until)
+        self.claims.follow_clock(5.0)
+        self.assertEqual(5.0 + RULES.quarantine_s, self.claims.records()['m1'].until)
+        self.claims.follow_clock(6.0)
+        self.assertEqual(5.0 + RULES.quarantine_s, self.claims.records()['m1'].until)
+
     def test_a_repeated_claim_needs_no_free_machine(self):
         first = [self.claim(key) for key in 'abc']
         self.assertEqual(first, [self.claim(key) for key in 'abc'])
