@@ -8,15 +8,8 @@ import docker
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
 from kiln.testing.proxy import FaultProxy
 from tests.functional.docker.simulated.server import Server
-from tests.functional.docker.site import DockerBench, EngineCase, plain_image
+from tests.functional.docker.site import EngineCase, plain_image
 from tests.functional.docker.test_conformance import OnEngine
-
-
-class SimulatedBench(DockerBench):
-    """Shows also what only an engine in memory tells."""
-
-    def reboots_hard(self, amphora_id):
-        return self.case.place.engine.container(amphora_id).grace_s == 0
 
 
 class SimulatedCase(EngineCase):
@@ -41,5 +34,16 @@ class MutantConformance(OnEngine, ComputeDriverConformance, FaultConformance, Si
     timeout_s = 10.0
     soon_s = 10.0
 
-    def make_faults(self, driver):
-        return SimulatedBench(driver, self)
+    def setUp(self):
+        super().setUp()
+        self.bench.reboots_hard = self.reboots_hard
+
+    def reboots_hard(self, amphora_id):
+        """Return what only an engine in memory tells of a reboot."""
+
+        def asked():
+            container = self.place.engine.container(amphora_id)
+            grace_s, container.grace_s = container.grace_s, None
+            return grace_s
+
+        return self.becomes(asked, lambda grace_s: grace_s is not None) == 0
