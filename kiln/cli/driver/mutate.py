@@ -50,10 +50,10 @@ _CHOICE = (
 _JUDGEMENT = (
     repeated(
         '--suite',
-        'MODULE:CLASS',
-        'Test class of the kit to judge by, such as '
-        'tests.test_conformance:AcmeConformance; can be repeated. Without one, a compute driver '
-        'is opened as configured, with its bench, and a cluster driver is judged by all but the '
+        'MODULE[:CLASS]',
+        'Test class to judge by, such as tests.test_conformance:AcmeConformance, or a module or '
+        'package, for all test classes in it; can be repeated. Without one, a compute driver is '
+        'opened as configured, with its bench, and a cluster driver is judged by all but the '
         'kills of processes.',
     ),
     flag('--virtual-time', 'Advance a virtual clock instead of waiting, without --suite.'),

@@ -26,7 +26,7 @@ from kiln.testing.clusters import (
 from kiln.testing.clusters.named_bench import named_bench
 from kiln.testing.mutants.mutants import Mutant, mutants_of
 from kiln.testing.mutants.operators import CLUSTER_OPERATORS, OPERATORS
-from kiln.testing.mutants.subject import Changed, Subject, resolved
+from kiln.testing.mutants.subject import Changed, Subject, suite_classes
 from kiln.testing.mutants.texts import TEXT_OPERATORS, mutants_of_text
 
 #: Files that make a folder a driver.
@@ -91,7 +91,7 @@ class ClusterSubject(Subject):
     def judges(self) -> list[type[unittest.TestCase]]:
         of_nodes = issubclass(find_driver(str(self.folder)), NodeClusterDriver)
         whole = ClusterDriverConformance if of_nodes else OwnEngineConformance
-        suites = [resolved(one) for one in self.suites]
+        suites = [one for path in self.suites for one in suite_classes(path)]
         # Each part alone, as kiln driver test runs them: one can be skipped as a whole.
         return [self._given(one) for one in suites or whole.__bases__]
 

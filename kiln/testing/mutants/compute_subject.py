@@ -24,7 +24,7 @@ from kiln.testing.conformance.fixture import ConformanceFixture
 from kiln.testing.mutants.loading import forget, import_changed, modules_below, source_of
 from kiln.testing.mutants.mutants import Mutant, mutants_of
 from kiln.testing.mutants.operators import OPERATORS
-from kiln.testing.mutants.subject import Changed, Subject, resolved
+from kiln.testing.mutants.subject import Changed, Subject, resolved, suite_classes
 
 #: Packages with modules of others beside a driver's.
 _SHARED = frozenset({'', 'kiln', 'kiln.compute_drivers', 'kiln.testing'})
@@ -80,6 +80,9 @@ class ComputeSubject(Subject):
 
     def clean_up(self, prefix: str) -> None:
         for one in self.judges():
+            if not issubclass(one, ConformanceFixture):
+                # Other tests clean up after themselves.
+                continue
             case: Any = one(unittest.defaultTestLoader.getTestCaseNames(one)[0])
             case.prefix = prefix
             with contextlib.ExitStack() as stack:
@@ -116,7 +119,7 @@ class ComputeSubject(Subject):
     def judges(self) -> list[type[unittest.TestCase]]:
         """Return the test classes that judge the driver."""
         if self.suites:
-            return [resolved(one) for one in self.suites]
+            return [one for path in self.suites for one in suite_classes(path)]
         subject = self
 
         class Given(ConformanceFixture):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import signal
 import time
 import unittest
@@ -19,6 +20,8 @@ from kiln.testing.runner import show
 _BUSY_TIMES = 5
 #: The behaviours that judge a driver, by their names.
 Cases = Mapping[str, unittest.TestCase]
+#: The number of a part, from 0, and the number of all parts.
+Part = tuple[int, int]
 
 
 def judge(
@@ -40,8 +43,11 @@ def judge(
         return _run(_timed(cases, behaviours), started)
 
 
-def survey(subject: Subject, *, prefix: str) -> Verdict:
-    """Return the verdict on a driver as it is, by all behaviours, and what each of them calls."""
+def survey(subject: Subject, *, part: Part, prefix: str) -> Verdict:
+    """Return the verdict on a driver as it is, by its behaviours, and what each of them calls.
+
+    ``part`` has the number of a part of the behaviours, and how many parts there are.
+    """
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
         try:
@@ -51,7 +57,11 @@ def survey(subject: Subject, *, prefix: str) -> Verdict:
             cases = _prepared(fresh, prefix, stack)
         except Exception as exc:
             return _broken(exc)
-        verdict = _run(recorder.each(cases.values()), started)
+        number, parts = part
+        # Neighbours stay together, as they share what is made once.
+        first, last = (len(cases) * one // parts for one in (number, number + 1))
+        some = itertools.islice(cases.values(), first, last)
+        verdict = _run(recorder.each(some), started)
         return dataclasses.replace(verdict, reach=recorder.reach())
 
 
@@ -64,7 +74,12 @@ def _prepared(subject: Subject, prefix: str, stack: contextlib.ExitStack) -> Cas
         one.setUpClass()
         stack.callback(one.tearDownClass)
     names = unittest.defaultTestLoader.getTestCaseNames
-    return {name_of(case): case for one in judges for case in map(one, names(one))}
+    cases: dict[str, unittest.TestCase] = {}
+    for case in (case for one in judges for case in map(one, names(one))):
+        if name_of(case) in cases:
+            raise ValueError(f'two tests have the name {name_of(case)}: rename one')
+        cases[name_of(case)] = case
+    return cases
 
 
 def _timed(cases: Cases, limits_s: Mapping[str, float]) -> Iterator[unittest.TestCase]:

@@ -29,6 +29,18 @@ class Reach:
     #: Behaviours that call a function, as MODULE:FUNCTION.
     callers: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
 
+    @classmethod
+    def union(cls, parts: Iterable[Reach]) -> Self:
+        """Return what behaviours call that were recorded in parts."""
+        took_s: dict[str, float] = {}
+        callers: dict[str, frozenset[str]] = {}
+        for part in parts:
+            took_s |= part.took_s
+            for function, names in part.callers.items():
+                callers[function] = callers.get(function, frozenset()) | names
+        ordered = dict(sorted(took_s.items(), key=lambda item: item[1]))
+        return cls(took_s=ordered, callers=callers)
+
     def of(self, function: str | None) -> dict[str, float]:
         """Return the behaviours that a mistake in a function can fail, and their seconds.
 

@@ -9,9 +9,11 @@ import pkgutil
 import sys
 import unittest
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 from typing import Any, Self
 
 from kiln.exceptions import DriverNotFound
+from kiln.testing.mutants.loading import modules_below
 from kiln.testing.mutants.mutants import Mutant
 
 #: Name and text of a changed module or file.
@@ -23,7 +25,8 @@ class Subject(abc.ABC):
     """A driver of some kind, in words that another process can use."""
 
     name: str
-    #: Test classes of the kit, as MODULE:CLASS; without any, those of the kind of driver.
+    #: Test classes, as MODULE:CLASS, or as MODULE for all of a module, or of the modules of a
+    #: package; without any, those of the kit for the kind of driver.
     suites: tuple[str, ...] = ()
 
     # ---- what is changed ---------------------------------------------------
@@ -79,6 +82,34 @@ class Subject(abc.ABC):
     def clean_up(self, prefix: str) -> None:
         """Remove what a mutant has built, and not removed; called if it can outlive it."""
         raise NotImplementedError
+
+
+def suite_classes(path: str) -> list[type]:
+    """Return the class that MODULE:CLASS names, or the test classes below MODULE.
+
+    :raises DriverNotFound: it cannot be imported.
+    """
+    if ':' in path:
+        return [resolved(path)]
+    found = [
+        one
+        for module in map(resolved, modules_below(resolved(path).__name__))
+        for one in vars(module).values()
+        if _is_of(module, one)
+    ]
+    if not found:
+        raise DriverNotFound(
+            f'Cannot find a test in {path}: it is neither a test class nor a module that has some.'
+        )
+    return found
+
+
+def _is_of(module: ModuleType, found: object) -> bool:
+    """Return True for a class of tests that a module defines."""
+    if not isinstance(found, type) or not issubclass(found, unittest.TestCase):
+        return False
+    names = unittest.defaultTestLoader.getTestCaseNames
+    return found.__module__ == module.__name__ and bool(names(found))
 
 
 def resolved(path: str) -> Any:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-from kiln.testing.mutants.judge import judge, survey
+from kiln.testing.mutants.judge import Part, judge, survey
 from kiln.testing.mutants.subject import Changed, Subject
 from kiln.testing.mutants.verdicts import Fate, Verdict
 
@@ -36,9 +36,11 @@ class Task:
 
     #: Name and text of the changed module or file; None for the driver as it is.
     changed: Changed | None
-    #: Behaviours to try, in this order, and the seconds that each can take; the driver as it
-    #: is shows all, and they are recorded.
+    #: Behaviours to try, in this order, and the seconds that each can take; those of the driver
+    #: as it is are recorded.
     behaviours: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    #: The part of all behaviours that the driver as it is shows.
+    part: Part = (0, 1)
     limit_s: float
 
 
@@ -66,7 +68,7 @@ def _judged(subject: Subject, task: Task) -> Verdict:
 
     def work() -> Verdict:
         if task.changed is None:
-            return survey(subject, prefix=prefix)
+            return survey(subject, part=task.part, prefix=prefix)
         return judge(subject, task.changed, behaviours=task.behaviours, prefix=prefix)
 
     with tempfile.TemporaryDirectory(prefix='kiln-mutant-') as folder:

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Self
 
 from kiln.exceptions import KilnError
 from kiln.testing.mutants.mutants import Mutant
+from kiln.testing.mutants.reach import Reach
 from kiln.testing.mutants.subject import Subject
 from kiln.testing.mutants.verdicts import Fate, Verdict
 from kiln.testing.mutants.worker import PROGRAM, Task
@@ -55,12 +56,14 @@ def judge_all(
     with contextlib.ExitStack() as stack:
         # Left last: its threads end when the workers do.
         pool = stack.enter_context(ThreadPoolExecutor(jobs))
-        workers: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-        for _ in range(max(1, min(jobs, len(mutants)))):
-            workers.put(stack.enter_context(_Worker(subject)))
+        count = max(1, min(jobs, len(mutants)))
+        every = [stack.enter_context(_Worker(subject)) for _ in range(count)]
         # On an interruption, those that wait are not begun.
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-        right = _of_the_driver(subject, workers, Task(changed=None, limit_s=_LONGEST_S))
+        right = _of_the_driver(subject, every, pool)
+        workers: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        for one in every:
+            workers.put(one)
         least_s = _LEAST_S + subject.patience_s
         limit_s = limit_s or least_s + _TIMES * right.seconds
 
@@ -94,17 +97,27 @@ def judge_all(
         ]
 
 
-def _of_the_driver(subject: Subject, workers: queue.SimpleQueue[_Worker], task: Task) -> Verdict:
-    """Judge the driver as it is; the time that it takes is part of the verdict."""
-    worker = workers.get()
-    verdict = worker.judge(task)
-    workers.put(worker)
-    if verdict.caught or not verdict.passed:
+def _of_the_driver(subject: Subject, workers: Sequence[_Worker], pool: Executor) -> Verdict:
+    """Judge the driver as it is; the time that its behaviours take is part of the verdict."""
+
+    def shown(part: int) -> Verdict:
+        task = Task(changed=None, part=(part, len(workers)), limit_s=_LONGEST_S)
+        return workers[part].judge(task)
+
+    verdicts = list(pool.map(shown, range(len(workers))))
+    wrong = next((one for one in verdicts if one.caught), None)
+    if wrong or not any(one.passed for one in verdicts):
         raise DriverFails(
             f'Cannot judge mutants of {subject.name}: the driver itself fails '
-            f'{verdict.behaviour or "the kit"}: {verdict.reason or "no behaviour is shown."}'
+            f'{(wrong and wrong.behaviour) or "the kit"}: '
+            f'{(wrong and wrong.reason) or "no behaviour is shown."}'
         )
-    return verdict
+    return Verdict(
+        fate=Fate.SURVIVED,
+        passed=sum(one.passed for one in verdicts),
+        seconds=sum(one.seconds for one in verdicts),
+        reach=Reach.union(one.reach for one in verdicts),
+    )
 
 
 class _Order:

@@ -2,10 +2,12 @@
 
 import contextlib
 import functools
+import json
 import pathlib
 import tempfile
 import unittest
 import uuid
+from types import MappingProxyType
 
 import docker
 from oslo_config import cfg
@@ -13,10 +15,11 @@ from oslo_config import cfg
 import kiln.conf
 from kiln.compute.backends import stack_settings
 from kiln.compute.facade import Compute
+from kiln.compute_drivers.authoring.bench import Refusal
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.conf import compute as compute_conf
-from kiln.models import ImageFile
+from kiln.models import ImageFile, State
 from kiln.testing.proxy import Answer, FaultProxy
 from tests.functional.docker.relay import Relay
 from tests.functional.engines import COMMAND, engine, make_network, plain_tar
@@ -158,6 +161,34 @@ _REQUESTS = {
     Call.FIND_BUILD: ('GET', ONE),
     Call.CHANGES: ('GET', '/containers/json'),
     Call.STATUSES: ('GET', f'/containers/json|{ONE}'),
+    Call.CHECK: ('GET', '/info'),
+    Call.DELETE_RESOURCE: ('DELETE', '/(volumes|networks)/.+'),
+}
+#: Status and words of an engine that refuses a request.
+_REFUSALS = {
+    Refusal.WRONG: (400, 'invalid reference format'),
+    Refusal.UNKNOWN: (404, 'No such image: nothing:latest'),
+    Refusal.NO_LOGIN: (401, 'unauthorized'),
+    Refusal.FORBIDDEN: (403, 'authorization denied by plugin'),
+    Refusal.CONFLICT: (409, 'it is being changed'),
+    Refusal.BROKEN: (500, 'something went wrong'),
+}
+#: What an inspect tells of a container, by a word for its state.
+_TOLD = {
+    'created': {'Status': 'created'},
+    'never started': {'Status': 'created', 'Error': 'no such command', 'ExitCode': 127},
+    'starting': {'Status': 'running', 'Health': {'Status': 'starting'}},
+    'unhealthy': {'Status': 'running', 'Health': {'Status': 'unhealthy'}},
+    'restarting': {'Status': 'restarting', 'ExitCode': 0},
+    'failing': {'Status': 'restarting', 'ExitCode': 1},
+    'paused': {'Status': 'paused'},
+    'ended': {'Status': 'exited', 'ExitCode': 0},
+    'killed': {'Status': 'exited', 'ExitCode': 137},
+    'failed': {'Status': 'exited', 'ExitCode': 1},
+    'out of memory': {'Status': 'exited', 'ExitCode': 137, 'OOMKilled': True},
+    'removing': {'Status': 'removing'},
+    'dead': {'Status': 'dead'},
+    'of a later version': {'Status': 'frozen'},
 }
 
 
@@ -165,6 +196,34 @@ class DockerBench(ProxyBench):
     """Makes the real engine fail, by faults of the proxy."""
 
     requests = _REQUESTS
+    states = MappingProxyType(
+        {
+            'created': State.BUILDING, 'never started': State.ERROR, 'starting': State.ACTIVE,
+            'unhealthy': State.ERROR, 'restarting': State.ACTIVE, 'failing': State.ERROR,
+            'paused': State.SUSPENDED, 'ended': State.STOPPED, 'killed': State.STOPPED,
+            'failed': State.ERROR, 'out of memory': State.ERROR, 'removing': State.DELETING,
+            'dead': State.ERROR, 'of a later version': State.UNKNOWN,
+        }
+    )  # fmt: skip
+    _told = None
+
+    def refuse_for(self, call, reason):
+        status, said = _REFUSALS[reason]
+        self.fail_next(call, Answer(status, body=json.dumps({'message': said})))
+        return status
+
+    def enter_state(self, amphora_id, state):
+        # An engine brings no container into most of them on demand.
+        found = self.case.bare.inspect_container(amphora_id)
+        answer = Answer(200, body=json.dumps({**found, 'State': _TOLD[state]}))
+        self.leave_state()
+        self._told = self.case.proxy.fault(answer, 'GET', ONE)
+        self.case.addCleanup(self.leave_state)
+
+    def leave_state(self):
+        if self._told is not None:
+            self._told.remove()
+            self._told = None
 
     def exhaust_capacity(self):
         said = '{"message": "write /var/lib: no space left on device"}'

@@ -14,7 +14,7 @@ def event(at, action, who):
     return Event(at_ns=at, action=action, container_id=who)
 
 
-class Told(unittest.TestCase):
+class News(unittest.TestCase):
     def test_events_since_the_cursor_are_returned(self):
         seen = event(1, 'start', A)
         told = news_in([event(3, 'die', C), seen, event(2, 'create', B)], seen)
