@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kiln.clock import SYSTEM_CLOCK, Clock
@@ -22,6 +22,8 @@ from kiln.compute_drivers.heat.building.names import (
     stack_tags,
 )
 from kiln.compute_drivers.heat.building.template import stack_body
+from kiln.compute_drivers.heat.news import StackNews
+from kiln.compute_drivers.nova import translate as nova
 from kiln.compute_drivers.nova.actions import ServerActions
 from kiln.compute_drivers.nova.building.builds import Memory
 from kiln.compute_drivers.nova.building.choice import choose
@@ -33,11 +35,21 @@ from kiln.exceptions import (
     InstanceStateConflict,
     InvalidBuildRequest,
 )
-from kiln.models import Amphora, BuildRequest, ComputeStatus, DriverHealth, Limits
+from kiln.models import (
+    Amphora,
+    BuildRequest,
+    Changes,
+    ComputeStatus,
+    DriverHealth,
+    Limits,
+    State,
+)
 from kiln.openstack.heat.requests import SERVICE
 from kiln.openstack.heat.rows import StackRow
 
 _Server = Mapping[str, Any]
+#: Seconds by which two requests for changed servers overlap: Nova shows whole seconds.
+_OVERLAP_S = 2
 
 
 class StackDriver(ServerActions):
@@ -65,6 +77,7 @@ class StackDriver(ServerActions):
         self._servers = Memory()
         self._facts = Memory()
         self._deleted = Memory()
+        self._news = StackNews()
 
     def close(self) -> None:
         self._services.close()
@@ -137,9 +150,9 @@ class StackDriver(ServerActions):
 
     def _list(self, owner: str) -> Iterable[Amphora]:
         asked = Asked(verb='list', subject=f'the amphorae of {owner}')
-        return [
-            self._amphora(asked, row, server) for row, server in self._with_servers(asked, owner)
-        ]
+        rows = self._rows(asked, owner)
+        found = self._beside(asked, rows, self._servers_of(asked, owner, rows))
+        return [self._amphora(asked, row, server) for row, server in found]
 
     def _find_build(self, build_key: str) -> Amphora | None:
         asked = Asked(verb='look for build', subject=build_key, build_key=build_key)
@@ -154,6 +167,45 @@ class StackDriver(ServerActions):
         row = self._row(asked)
         amphora = translate.amphora_of(row, self._server_of(asked, row))
         return amphora.status(self.clock.time())
+
+    def _changes(self, since: str) -> Changes:
+        """Return what changed: by a list of the stacks, and one of the servers that changed."""
+        asked = Asked(verb='read', subject='changes')
+        now = self.clock.time()
+        after = self._news.since(since, now)
+        rows = self._rows(asked, self.owner)
+        self._news.note(rows, now)
+        if after is None:
+            found = self._beside(asked, rows, self._servers_of(asked, self.owner, rows))
+        else:
+            found = self._beside_changed(asked, rows, after)
+        return Changes(
+            statuses=tuple(translate.amphora_of(row, one).status(now) for row, one in found),
+            gone=() if after is None else tuple(self._news.gone(after)),
+            cursor=self._news.cursor(now),
+            complete=after is None,
+        )
+
+    def _beside_changed(
+        self, asked: Asked, rows: Sequence[StackRow], after: float
+    ) -> Iterator[tuple[StackRow, _Server | None]]:
+        """Yield the stacks that changed after a time, or whose servers did."""
+        changed = self._changed_servers(asked, after) if _any_complete(rows) else {}
+        for row in rows:
+            server = changed.get(row.id)
+            if server and nova.state_of(server) is not State.DELETED:
+                yield row, server if translate.has_server(row) else None
+            elif server or not translate.has_server(row) or self._news.is_new(row, after):
+                yield row, self._server_of(asked, row)
+
+    def _changed_servers(self, asked: Asked, after: float) -> Mapping[str, _Server]:
+        # Without a filter by tag: Nova deletes the tags of a server with the server.
+        moment = nova.moment_of(after + self._services.ahead_s - _OVERLAP_S)
+        stacks = {server_id: id_ for id_, server_id in list(self._servers.items())}
+        rows = self._services.pages(
+            asked, '/servers/detail', 'servers', {'changes-since': moment}, self._page_size
+        )
+        return {translate.stack_of(one) or stacks.get(one['id'], ''): one for one in rows}
 
     def _check(self) -> DriverHealth:
         asked = Asked(verb='check', subject='the backend')
@@ -185,24 +237,29 @@ class StackDriver(ServerActions):
             return dataclasses.replace(row, action='DELETE', status='IN_PROGRESS')
         return row
 
-    def _with_servers(self, asked: Asked, owner: str) -> Iterator[tuple[StackRow, _Server | None]]:
-        """Yield the stacks of a site, each with its server if it has one."""
-        rows = [
+    def _rows(self, asked: Asked, owner: str) -> list[StackRow]:
+        """Return the stacks of a site."""
+        return [
             self._noted(row)
             for row in self._stacks(asked).stacks(tags=OWNER_TAG + owner)
             if owner_of(row) == owner and key_of(row) is not None and not row.gone
         ]
-        # After the stacks: the server of each stack that is complete is there.
-        complete = any(map(translate.has_server, rows))
-        servers = self._servers_of(asked, owner) if complete else {}
-        for row in rows:
-            server = servers.get(row.id)
-            if server is None and translate.has_server(row):
-                # A server can be missing in a list; whether it is gone, Nova is asked by its tag.
-                server = self._server_of(asked, row)
-            yield row, server if translate.has_server(row) else None
 
-    def _servers_of(self, asked: Asked, owner: str) -> Mapping[str, _Server]:
+    def _beside(
+        self, asked: Asked, rows: Sequence[StackRow], servers: Mapping[str, _Server]
+    ) -> Iterator[tuple[StackRow, _Server | None]]:
+        """Yield stacks, each with its server if it has one."""
+        for row in rows:
+            server = servers.get(row.id) if translate.has_server(row) else None
+            # A list can leave a server out, so its absence is confirmed.
+            yield row, server or self._server_of(asked, row)
+
+    def _servers_of(
+        self, asked: Asked, owner: str, rows: Sequence[StackRow]
+    ) -> Mapping[str, _Server]:
+        """Return the servers of a site by the ids of their stacks, after these were listed."""
+        if not _any_complete(rows):
+            return {}
         query = {'tags': SERVER_OWNER_TAG + owner}
         found = {}
         for server in self._services.pages(
@@ -256,3 +313,7 @@ class StackDriver(ServerActions):
         assert asked.amphora_id is not None
         server_id = self._servers.get(asked.amphora_id) or self._server(asked)['id']
         return f'/servers/{server_id}'
+
+
+def _any_complete(rows: Sequence[StackRow]) -> bool:
+    return any(map(translate.has_server, rows))

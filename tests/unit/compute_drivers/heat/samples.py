@@ -20,14 +20,16 @@ SERVER = {
     'flavor': {'original_name': 'tiny'},
     'image': {'id': 'i-1'},
     'metadata': {'a': 'b', 'kiln:type': 'vm', 'kiln:flavor': 'f-1'},
-    'addresses': {'net1': [{'addr': '10.64.2.22', 'OS-EXT-IPS-MAC:mac_addr': 'fa:16:3e:d0:f0:62'}]},
+    'addresses': {
+        'net1': [{'addr': '10.64.2.22', 'OS-EXT-IPS-MAC:mac_addr': 'fa:16:3e:d0:f0:62'}],
+    },
     'OS-EXT-STS:vm_state': 'active',
     'OS-EXT-STS:task_state': None,
     'OS-EXT-AZ:availability_zone': 'az1',
     'OS-SRV-USG:launched_at': '2026-11-28T07:03:47.000000',
     'OS-EXT-SRV-ATTR:user_data': 'c2VjcmV0',
     'tags': ['kiln-heat:east', f'kiln-stack:{ID}'],
-}  # fmt: skip
+}
 
 
 def request(**more):
