@@ -31,6 +31,7 @@ from kiln.compute_drivers.nova.defaults import check_defaults
 from kiln.compute_drivers.nova.translate import OWNER_TAG, placed_on
 from kiln.exceptions import (
     BuildConflict,
+    BuildOutcomeUnknown,
     InstanceNotFoundError,
     InstanceStateConflict,
     InvalidBuildRequest,
@@ -110,6 +111,8 @@ class StackDriver(ServerActions):
             # A remembered id might have been deleted since.
             self._catalogue.forget()
             raise
+        if not id_:
+            raise making.error(BuildOutcomeUnknown, 'Heat answered without the id of a stack.')
         self._names[id_] = name
         self._facts[id_] = translate.Facts.read(body['parameters'])
         return id_

@@ -99,7 +99,7 @@ def live(driver_class, count, cost):
         cost.show(driver.name, count, 'build')
         found = list(compute.list_amphorae().result())
         cost.show(driver.name, count, 'list')
-        started = [compute.delete(one.id) for one in found]
+        started = [compute.delete(one.id, wait=True) for one in found]
         for operation in started:
             with contextlib.suppress(AmphoraComputeError):
                 operation.result(LIMIT_S)

@@ -7,6 +7,7 @@ from typing import Any
 
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api.client import Services
+from kiln.exceptions import ServiceUnavailable
 from kiln.openstack.heat.requests import PAGE, SERVICE, StackRequests
 
 
@@ -31,4 +32,10 @@ class Stacks(StackRequests):
         found = self._services.ask(
             self._asked, method, path, service=SERVICE, query=query, body=body
         )
-        return found if isinstance(found, Mapping) else {}
+        answer = found if isinstance(found, Mapping) else {}
+        if (method, path) == ('GET', '/stacks') and not isinstance(answer.get('stacks'), list):
+            # An answer of something else must not be read as "there is none".
+            raise self._asked.error(
+                ServiceUnavailable, 'what answers in the place of Heat has no list of stacks.'
+            )
+        return answer

@@ -85,6 +85,11 @@ class Building(StackCase):
             self.build()
         self.assertEqual('k-1', caught.exception.build_key)
 
+    def test_an_answer_without_an_id_does_not_say_what_was_made(self):
+        self.cloud.answers['POST /stacks'] = (200, {}, {'hello': 'world'})
+        with self.assertRaises(BuildOutcomeUnknown):
+            self.build()
+
     def test_refusals_of_heat_say_what_is_the_matter(self):
         at = 'Property error: resources.server.properties.image: Error validating value: '
         full = 'You have reached the maximum stacks per project, 512. Please delete some stacks.'
@@ -137,6 +142,12 @@ class Finding(StackCase):
         self.cloud.answers[f'GET /stacks/one/{ID}'] = {'stack': {'parameters': {'name': 'web-1'}}}
         self.assertEqual(LOST, self.driver.status(ID).fault)
         self.assertEqual('web-1', self.driver.get_amphora(amphora_id=ID).name)
+
+    def test_an_answer_of_something_else_is_not_read_as_gone(self):
+        self.cloud.answers[STACKS] = {'hello': 'world'}
+        for call in (self.driver.status, self.driver.delete):
+            with self.subTest(call), self.assertRaises(ServiceUnavailable):
+                call(ID)
 
     def test_the_stacks_of_another_site_are_not_listed(self):
         self.stacks = [stack(tags=['kiln-site:EAST', 'kiln-key:k-1'])]
