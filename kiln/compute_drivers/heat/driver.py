@@ -228,7 +228,7 @@ class StackDriver(ServerActions):
         """Return the stack of an amphora; one that no build has made is not found."""
         assert asked.amphora_id is not None
         row = self._stacks(asked).with_id(asked.amphora_id)
-        if row is None or row.gone or key_of(row) is None:
+        if row is None or key_of(row) is None:
             raise asked.error(InstanceNotFoundError, 'Heat has no stack of kiln with that id.')
         return self._noted(row)
 
@@ -245,7 +245,7 @@ class StackDriver(ServerActions):
         return [
             self._noted(row)
             for row in self._stacks(asked).stacks(tags=OWNER_TAG + owner)
-            if owner_of(row) == owner and key_of(row) is not None and not row.gone
+            if owner_of(row) == owner and key_of(row) is not None
         ]
 
     def _beside(

@@ -82,11 +82,10 @@ def stack_of(server: Mapping[str, Any]) -> str:
 
 def state_of(row: StackRow, server: Mapping[str, Any] | None) -> State:
     """Return the state of a stack with its server, or without one."""
-    if row.gone:
-        return State.DELETED
     if not has_server(row):
         if row.status == 'FAILED':
             return State.ERROR
+        # A deleted stack keeps its name as long as it is listed.
         return State.DELETING if row.action == 'DELETE' else State.BUILDING
     return State.ERROR if server is None else translate.state_of(server)
 

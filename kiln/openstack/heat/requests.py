@@ -60,7 +60,7 @@ class StackRequests(abc.ABC):
         return next((row for row in self.stacks(id=id_) if row.id == id_), None)
 
     def shown(self, name: str, id_: str, what: str, *, outputs: bool) -> Mapping[str, Any]:
-        """Return all of a stack; Heat computes its outputs only for who needs them."""
+        """Return all of a stack; Heat computes its outputs only on request."""
         query = None if outputs else {'resolve_outputs': 'false'}
         found = self.ask(f'read {what} of stack {name}', 'GET', stack_path(name, id_), query=query)
         return part(found, 'stack')

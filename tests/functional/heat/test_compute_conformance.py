@@ -5,9 +5,8 @@ import os
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
 from kiln.testing.conformance.behaviours.building import Building
 from kiln.testing.conformance.behaviours.deleting import Deleting
-from kiln.testing.conformance.behaviours.finding import Finding
-from kiln.testing.conformance.behaviours.listing import Listing
 from kiln.testing.conformance.behaviours.repeating import Repeating
+from kiln.testing.conformance.behaviours.watching import Watching
 from tests.functional.heat.compute_site import HeatCase, RealStackBench
 from tests.functional.nova.test_conformance import Alone, Guarded, OnNova
 
@@ -26,13 +25,11 @@ class OnHeat(OnNova):
         return RealStackBench(driver, self)
 
 
-class HeatConformance(
-    Alone, OnHeat, Building, Deleting, Finding, Listing, Repeating, FaultConformance, HeatCase
-):
+class HeatConformance(Alone, OnHeat, Building, Deleting, Repeating, HeatCase):
     """The bare driver, for the behaviours that involve Heat."""
 
 
-class GuardedHeatConformance(Guarded, OnHeat, Building, Deleting, HeatCase):
+class GuardedHeatConformance(Guarded, Alone, OnHeat, Building, Watching, HeatCase):
     """Through all wrappers, for the behaviours that these could break."""
 
 

@@ -34,7 +34,7 @@ class Stacks(StackRequests):
         )
         answer = found if isinstance(found, Mapping) else {}
         if (method, path) == ('GET', '/stacks') and not isinstance(answer.get('stacks'), list):
-            # An answer of something else must not be read as "there is none".
+            # An answer of something else must not be read as "it is gone".
             raise self._asked.error(
                 ServiceUnavailable, 'what answers in the place of Heat has no list of stacks.'
             )

@@ -35,7 +35,7 @@ class States(unittest.TestCase):
             'CREATE_FAILED': State.ERROR,
             'DELETE_IN_PROGRESS': State.DELETING,
             'DELETE_FAILED': State.ERROR,
-            'DELETE_COMPLETE': State.DELETED,
+            'DELETE_COMPLETE': State.DELETING,
         }.items():
             with self.subTest(state):
                 self.assertIs(expected, state_of(row(state), SERVER))
