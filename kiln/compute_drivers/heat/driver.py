@@ -25,6 +25,7 @@ from kiln.compute_drivers.heat.building.template import stack_body
 from kiln.compute_drivers.heat.news import StackNews
 from kiln.compute_drivers.nova import translate as nova
 from kiln.compute_drivers.nova.actions import ServerActions
+from kiln.compute_drivers.nova.building.body import Chosen
 from kiln.compute_drivers.nova.building.builds import Memory
 from kiln.compute_drivers.nova.building.choice import choose
 from kiln.compute_drivers.nova.defaults import check_defaults
@@ -91,7 +92,7 @@ class StackDriver(ServerActions):
         )
         name = stack_name(request.owner, request.build_key)
         try:
-            chosen = choose(asked, request, self._conf, self._catalogue, content=content_of)
+            chosen = self._chosen(asked, request)
         except InvalidBuildRequest:
             # The name of its image can stand for another by now, or for none.
             found = None if request.fresh else self._repeated(asked, request, name)
@@ -116,6 +117,15 @@ class StackDriver(ServerActions):
         self._names[id_] = name
         self._facts[id_] = translate.Facts.read(body['parameters'])
         return id_
+
+    def _chosen(self, asked: Asked, request: BuildRequest) -> Chosen:
+        chosen = choose(asked, request, self._conf, self._catalogue, content=content_of)
+        # Heat checks most names itself, but leaves these to Nova, which is asked much later.
+        if chosen.availability_zone:
+            self._catalogue.check_zone(asked, chosen.availability_zone)
+        if request.server_group_id:
+            self._catalogue.check_group(asked, request.server_group_id)
+        return chosen
 
     def _repeated(self, asked: Asked, request: BuildRequest, name: str) -> str | None:
         """Return the id of the stack that an earlier request of a build has made.

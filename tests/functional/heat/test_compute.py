@@ -113,7 +113,7 @@ class Building(StackCase):
             self.assertNotIn('hush-hush', told)
 
     def test_a_build_of_another_process_is_found_again_and_compared(self):
-        amphora_id = self.driver.build(name='web-1', build_key='k1')
+        amphora_id = self.driver.build(name='web-1', build_key='k1', amphora_flavor='tiny')
         other = self.open_driver()
         self.assertEqual(amphora_id, other.build(name='web-1', build_key='k1'))
         with self.assertRaises(BuildDiffers):
@@ -135,9 +135,14 @@ class Building(StackCase):
         self.assertIsNone(self.driver.find_build('k1'))
         self.assertEqual([], list(self.driver.list_amphorae()))
 
-    def test_what_heat_itself_finds_wrong_is_refused_at_once(self):
-        with self.assertRaisesRegex(InvalidBuildRequest, 'Heat answered 400: .*server group'):
-            self.driver.build(server_group_id='5b0eb4a1-7ab2-4f26-9cd5-1f6a1e0f9a11')
+    def test_what_does_not_exist_is_refused_at_once(self):
+        nothing = '5b0eb4a1-7ab2-4f26-9cd5-1f6a1e0f9a11'
+        for wrong in (
+            {'server_group_id': nothing}, {'port_ids': [nothing]}, {'network_ids': [nothing]},
+            {'image_id': nothing}, {'availability_zone': 'az9'}, {'keys': ['none']},
+        ):  # fmt: skip
+            with self.subTest(wrong), self.assertRaises(InvalidBuildRequest):
+                self.driver.build(**wrong)
         self.assertEqual([], self.own_stacks())
 
 

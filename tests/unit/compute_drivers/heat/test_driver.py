@@ -111,6 +111,19 @@ class Building(StackCase):
             self.build(image_id='none')
         self.assertNotIn('POST /stacks', self.asked())
 
+    def test_a_zone_and_a_group_that_do_not_exist_are_refused_before_any_change(self):
+        zone = {'zoneName': 'az1', 'zoneState': {'available': True}}
+        self.cloud.answers['GET /os-availability-zone'] = {'availabilityZoneInfo': [zone]}
+        self.cloud.answers['GET /os-server-groups/g-1'] = {'server_group': {'id': 'g-1'}}
+        for wrong in ({'availability_zone': 'az9'}, {'server_group_id': 'g-2'},
+                      {'server_group_id': '../g'}):  # fmt: skip
+            with self.subTest(wrong), self.assertRaises(InvalidBuildRequest):
+                self.build(**wrong)
+        self.assertNotIn('POST /stacks', self.asked())
+        for _ in range(2):
+            self.build(availability_zone='az1', server_group_id='g-1')
+        self.assertEqual(2, self.asked().count('POST /stacks'))
+
 
 class Finding(StackCase):
     def test_a_look_at_all_is_two_requests_however_many_there_are(self):
