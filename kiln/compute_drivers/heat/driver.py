@@ -93,8 +93,9 @@ class StackDriver(ServerActions):
         name = stack_name(request.owner, request.build_key)
         try:
             chosen = self._chosen(asked, request)
-        except InvalidBuildRequest:
-            # The name of its image can stand for another by now, or for none.
+        except (InvalidBuildRequest, BuildConflict):
+            # The name of its image can stand for another by now, or for none; and its ports
+            # are in use by what an earlier request has made.
             found = None if request.fresh else self._repeated(asked, request, name)
             if found is None:
                 raise
@@ -125,6 +126,9 @@ class StackDriver(ServerActions):
             self._catalogue.check_zone(asked, chosen.availability_zone)
         if request.server_group_id:
             self._catalogue.check_group(asked, request.server_group_id)
+        for port_id in request.port_ids:
+            if user := self._ports.holder(asked, port_id):
+                raise asked.error(BuildConflict, f'port {port_id} is in use by {user}.')
         return chosen
 
     def _repeated(self, asked: Asked, request: BuildRequest, name: str) -> str | None:

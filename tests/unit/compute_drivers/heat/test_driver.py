@@ -124,6 +124,15 @@ class Building(StackCase):
             self.build(availability_zone='az1', server_group_id='g-1')
         self.assertEqual(2, self.asked().count('POST /stacks'))
 
+    def test_a_port_in_use_is_refused_before_any_change_unless_the_build_itself_uses_it(self):
+        self.cloud.answers['GET /v2.0/ports/p-1'] = {'port': {'device_id': ''}}
+        self.cloud.answers['GET /v2.0/ports/p-2'] = {'port': {'device_id': 's-1'}}
+        with self.assertRaisesRegex(BuildConflict, 'port p-2 is in use by s-1'):
+            self.build(port_ids=['p-1', 'p-2'])
+        self.assertNotIn('POST /stacks', self.asked())
+        self.taken()
+        self.assertEqual(ID, self.build(port_ids=['p-1', 'p-2']))
+
 
 class Finding(StackCase):
     def test_a_look_at_all_is_two_requests_however_many_there_are(self):
