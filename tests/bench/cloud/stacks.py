@@ -30,9 +30,12 @@ from tools.devcloud.wishes import Wishes
 DRIVERS = {one.name: one for one in (StackDriver, NovaDriver)}
 TICK_S = 2.0
 LIMIT_S = 3600.0
-#: Requests of a tick: lists of all stacks, and of all servers or of those that changed.
-TICKS = ('/stacks?tags=', '/servers/detail?changes-since=', '/servers/detail?tags=kiln-heat',
-         '/servers/detail?tags=kiln-site', '/servers?changes-since=')  # fmt: skip
+#: Requests of a tick: lists of all stacks, and of all servers or of those that changed; or of
+#: the last one that is waited for.
+TICKS = (
+    '/stacks?tags=', '/stacks?id=', '/servers/detail?tags=kiln-', '/servers/detail?changes-since=',
+    '/servers?changes-since=',
+)  # fmt: skip
 
 
 class Requests(logging.Handler):

@@ -34,7 +34,7 @@ class GuardedHeatConformance(Guarded, Alone, OnHeat, Building, Watching, HeatCas
 
 
 # The whole kit takes half an hour for each.
-if os.environ.get('KILN_FULL'):
+if os.environ.get('KILN_HEAT_KIT'):
 
     class WholeHeatConformance(OnHeat, ComputeDriverConformance, FaultConformance, HeatCase):
         pass
