@@ -24,8 +24,9 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
     drivers = {
         'appliance': appliance_opts,
         'docker': docker_opts,
+        'heat': _openstack_opts('heat'),
         'noop': noop_opts,
-        'nova': _nova_opts(),
+        'nova': _openstack_opts('nova'),
     }
     groups: list[tuple[str, str, Sequence[Any]]] = [
         (compute.GROUP, 'The whole site.', compute.SITE_OPTS),
@@ -43,10 +44,15 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
     return [(cfg.OptGroup(name, help=text), copy.deepcopy(opts)) for name, text, opts in groups]
 
 
-def _nova_opts() -> Sequence[Any]:
+def _openstack_opts(driver: str) -> Sequence[Any]:
     try:
+        if driver == 'heat':
+            from kiln.compute_drivers.heat.conf import opts as heat_opts
+
+            return heat_opts
         from kiln.compute_drivers.nova.conf import opts
+
+        return opts
     except ImportError:
         # Without the extra, its options are not needed.
         return ()
-    return opts

@@ -59,7 +59,7 @@ class Reply:
     def reason(self) -> str | None:
         """The service's own message; None if something else has answered."""
         text = _own_words(self.body)
-        return None if text is None else _fit_to_tell(text)
+        return None if text is None else fit_to_tell(text)
 
     def retry_after(self, now: float) -> float | None:
         """Return the seconds of Retry-After, which is a number or a date."""
@@ -93,7 +93,7 @@ def _own_words(body: Any) -> str | None:
     return None
 
 
-def _fit_to_tell(text: str) -> str:
+def fit_to_tell(text: str) -> str:
     """Return a text as one line, without quoting what was sent."""
     line = ' '.join(_BREAK.sub(' ', text).split())
     if quoting := _QUOTING.match(line):

@@ -68,6 +68,8 @@ MAY_IMPORT = {
     'kiln.compute_drivers': CONTRACT,
     'kiln.compute_drivers.authoring.openstack_failures': CONTRACT | {'kiln.openstack'},
     'kiln.compute_drivers.nova': CONTRACT | {'kiln.openstack'},
+    # The server in a stack is one of Nova's, and does what that can.
+    'kiln.compute_drivers.heat': CONTRACT | {'kiln.compute_drivers.nova', 'kiln.openstack'},
     'kiln.wrappers': CONTRACT,
     'kiln.wrappers.operations': CONTRACT,
     # What a caller holds knows nothing of those who work on it.
@@ -83,7 +85,8 @@ MAY_IMPORT = {
     'kiln.conf': {'kiln.exceptions'},
     'kiln.conf.opts': {
         'kiln.conf', 'kiln.compute_drivers.appliance.conf', 'kiln.compute_drivers.docker.conf',
-        'kiln.compute_drivers.noop.conf', 'kiln.compute_drivers.nova.conf',
+        'kiln.compute_drivers.heat.conf', 'kiln.compute_drivers.noop.conf',
+        'kiln.compute_drivers.nova.conf',
     },
     'kiln.compute': CONTRACT | {'kiln.wrappers'},
     'kiln.compute.backends': CONTRACT
@@ -197,6 +200,7 @@ HOMES = {
         'kiln.conf',
         'kiln.compute_drivers.appliance.conf',
         'kiln.compute_drivers.docker.conf',
+        'kiln.compute_drivers.heat.conf',
         'kiln.compute_drivers.noop.conf',
         'kiln.compute_drivers.nova.conf',
         'kiln.openstack.identity',

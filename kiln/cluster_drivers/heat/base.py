@@ -21,13 +21,13 @@ from kiln.cluster_drivers.heat.errors import HeatUnavailable
 from kiln.cluster_drivers.heat.names import mark_of
 from kiln.cluster_drivers.heat.poller import HeatPoller
 from kiln.cluster_drivers.heat.reports import report_of
-from kiln.cluster_drivers.heat.rows import StackRow
 from kiln.cluster_drivers.heat.state import StackState
 from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import Context, PlannedChange, Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError, Problem
 from kiln.clusters.models import Cluster, OperationKind
 from kiln.clusters.spec import ClusterTemplate, NodeGroupSpec, Strategy
+from kiln.openstack.heat.rows import StackRow
 from kiln.plugins.extras import importing
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from kiln.cluster_drivers.heat.errors import HeatUnavailable, StackExists, Stack
 from kiln.cluster_drivers.heat.mappings import Definition
 from kiln.cluster_drivers.heat.names import belongs, stack_name, tags, wanted_mark
 from kiln.cluster_drivers.heat.poller import HeatPoller
-from kiln.cluster_drivers.heat.rows import Preview, StackRow, reason_of
 from kiln.cluster_drivers.heat.state import StackState
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.exceptions import ClusterDriverError, Problem
 from kiln.clusters.models import Cluster
+from kiln.openstack.heat.rows import Preview, StackRow, reason_of
 
 if TYPE_CHECKING:
     from kiln.cluster_drivers.heat.client import HeatClient

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.cluster_drivers.heat.names import site_tag
-from kiln.cluster_drivers.heat.rows import StackRow
+from kiln.openstack.heat.rows import StackRow
 
 #: Seconds for which a list serves all clusters: as long as the engine has between two polls,
 #: so that no end is seen later than two of them.

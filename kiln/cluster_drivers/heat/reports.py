@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from kiln.cluster_drivers.heat.cluster_stack import ClusterStack
-from kiln.cluster_drivers.heat.rows import StackRow
 from kiln.cluster_drivers.heat.state import CHANGE_TRIES, Meaning, StackState, meaning
 from kiln.cluster_drivers.values import Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError
+from kiln.openstack.heat.rows import StackRow
 
 
 def report_of(stack: ClusterStack) -> StatusReport:

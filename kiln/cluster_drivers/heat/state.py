@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from kiln.cluster_drivers.heat.names import mark_of
-from kiln.cluster_drivers.heat.rows import StackRow
+from kiln.openstack.heat.rows import StackRow
 
 #: Times that a deletion is requested before what Heat cannot delete is reported.
 DELETE_TRIES = 5

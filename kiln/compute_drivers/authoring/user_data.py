@@ -33,6 +33,14 @@ def compose(
     """
     if not files and not keys:
         return user_data
+    parts = [_callers(user_data)] if user_data else []
+    parts.append(_ours(files, keys))
+    whole = _multipart(parts)
+    return whole if len(whole) <= MAX_BYTES else gzip.compress(whole, 9, mtime=0)
+
+
+def _ours(files: Sequence[InjectedFile], keys: Sequence[str]) -> bytes:
+    """Return files and keys as a part."""
     config: dict[str, object] = {}
     if files:
         config['write_files'] = [_entry(file) for file in files]
@@ -41,10 +49,42 @@ def compose(
     # YAML and JSON escape characters beyond sixteen bits differently, so these
     # characters are not escaped.
     ours = '#cloud-config\n' + json.dumps(config, sort_keys=True, ensure_ascii=False)
-    parts = [_callers(user_data)] if user_data else []
-    parts.append(_part('cloud-config', ours.encode(), f'Merge-Type: {_MERGE}\n'))
-    whole = _multipart(parts)
-    return whole if len(whole) <= MAX_BYTES else gzip.compress(whole, 9, mtime=0)
+    return _part('cloud-config', ours.encode(), f'Merge-Type: {_MERGE}\n')
+
+
+def compose_text(
+    user_data: bytes | None, files: Sequence[InjectedFile], keys: Sequence[str] = ()
+) -> bytes | None:
+    """Return the same as :func:`compose` for a backend that takes text only, in UTF-8.
+
+    Content that is not text, or too large, is compressed by itself and written as text.
+    """
+    if not files and not keys and (user_data is None or _is_short_text(user_data)):
+        return user_data
+    ours = [_ours(files, keys)] if files or keys else []
+    plain = _multipart([_callers(user_data), *ours] if user_data else ours)
+    if len(plain) <= MAX_BYTES or not user_data or _is_message(user_data := _unpacked(user_data)):
+        return plain
+    return _multipart([_packed(user_data), *ours])
+
+
+def _is_short_text(content: bytes) -> bool:
+    return len(content) <= MAX_BYTES and is_text(content)
+
+
+def is_text(content: bytes) -> bool:
+    """Return True if content is UTF-8."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _packed(content: bytes) -> bytes:
+    # cloud-init unpacks a part of this type, and then detects its kind.
+    packed = base64.encodebytes(gzip.compress(content, 9, mtime=0))
+    return b'Content-Type: application/gzip\nContent-Transfer-Encoding: base64\n\n' + packed
 
 
 def _multipart(parts: Sequence[bytes]) -> bytes:
@@ -60,17 +100,27 @@ def _multipart(parts: Sequence[bytes]) -> bytes:
 
 def _callers(user_data: bytes) -> bytes:
     """Return the caller's user data, of any kind, as a part."""
-    if user_data.startswith(_GZIP):
-        try:
-            user_data = gzip.decompress(user_data)
-        except (OSError, EOFError, zlib.error):
-            # cloud-init would not have unpacked it either.
-            pass
-    if b'mime-version:' in user_data[:4096].lower():
-        # A message by itself: cloud-init reads both.
+    user_data = _unpacked(user_data)
+    if _is_message(user_data):
+        # cloud-init reads both.
         return user_data
     # cloud-init detects the kind of a plain part from its beginning.
     return _part('plain', user_data)
+
+
+def _unpacked(user_data: bytes) -> bytes:
+    if user_data.startswith(_GZIP):
+        try:
+            return gzip.decompress(user_data)
+        except (OSError, EOFError, zlib.error):
+            # cloud-init would not have unpacked it either.
+            pass
+    return user_data
+
+
+def _is_message(user_data: bytes) -> bool:
+    """Return True if user data is a MIME message by itself."""
+    return b'mime-version:' in user_data[:4096].lower()
 
 
 def _part(kind: str, content: bytes, more: str = '') -> bytes:

@@ -161,6 +161,15 @@ class Catalogue:
         rows = answer['availabilityZoneInfo']
         return sorted(row['zoneName'] for row in rows if row['zoneState']['available'])
 
+    def check_group(self, asked: Asked, group_id: str) -> None:
+        """Raise unless a server group exists."""
+        if not _PATH.fullmatch(group_id):
+            raise _invalid(asked, f'server group {group_id!r} was not found.')
+        path = f'/os-server-groups/{group_id}'
+        self._remembered(
+            ('group', group_id), self._ttl_s, lambda: self._services.ask(asked, 'GET', path)
+        )
+
     def check_network(self, asked: Asked, network_id: str) -> None:
         """Raise ResourceNotFoundError unless Neutron has the network."""
         query = {'fields': 'id'}

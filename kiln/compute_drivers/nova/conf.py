@@ -6,19 +6,25 @@ from oslo_config import cfg
 
 from kiln.openstack.identity import IDENTITY, TIMEOUTS, TLS
 
+
+def endpoint(service: str, name: str) -> cfg.Opt:
+    """Return the option for the URL of a service."""
+    return cfg.StrOpt(
+        f'{service}_endpoint_override',
+        help=f'URL of {name}, instead of the one in the catalogue.',
+    )
+
+
 _IDENTITY = [
     *IDENTITY,
-    *(
-        cfg.StrOpt(
-            f'{service}_endpoint_override',
-            help=f'URL of {name}, instead of the one in the catalogue.',
-        )
-        for service, name in (('compute', 'Nova'), ('network', 'Neutron'), ('image', 'Glance'))
-    ),
+    endpoint('compute', 'Nova'),
+    endpoint('network', 'Neutron'),
+    endpoint('image', 'Glance'),
     *TLS,
 ]
 
-_TALK = [
+#: How Nova is asked.
+TALK = [
     *TIMEOUTS,
     cfg.StrOpt(
         'microversion',
@@ -37,7 +43,8 @@ _TALK = [
 
 _DEFAULT = 'Used if a build names none.'
 
-_BUILDS = [
+#: What a build gets that names nothing.
+DEFAULTS = [
     cfg.StrOpt('flavor', help=f'Name or id of a flavor. {_DEFAULT}'),
     cfg.StrOpt(
         'image',
@@ -55,6 +62,10 @@ _BUILDS = [
     ),
     cfg.StrOpt('availability_zone', help=f'Availability zone. {_DEFAULT}'),
     cfg.ListOpt('keypairs', default=[], help=f'Names of key pairs. {_DEFAULT}'),
+    cfg.BoolOpt('config_drive', default=False, help='Give each server a config drive.'),
+]
+
+_BUILDS = [
     cfg.IntOpt(
         'boot_volume_size',
         min=1,
@@ -62,7 +73,6 @@ _BUILDS = [
         "server. Unset: servers boot from the flavor's disk.",
     ),
     cfg.StrOpt('boot_volume_type', help='Type of the boot volume. Unset: the default of Cinder.'),
-    cfg.BoolOpt('config_drive', default=False, help='Give each server a config drive.'),
     cfg.StrOpt(
         'hostname_domain',
         help='Domain of the host names of servers; needs microversion 2.94. Unset: Nova '
@@ -116,4 +126,4 @@ _NOTIFICATIONS = [
     ),
 ]
 
-opts = [*_IDENTITY, *_TALK, *_BUILDS, *_NOTIFICATIONS]
+opts = [*_IDENTITY, *TALK, *DEFAULTS, *_BUILDS, *_NOTIFICATIONS]

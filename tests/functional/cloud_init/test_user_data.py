@@ -243,6 +243,24 @@ class CallersUserData(unittest.TestCase):
         self.stays(callers)
 
 
+class Text(unittest.TestCase):
+    """For a backend whose user data is text."""
+
+    def test_a_large_script_is_read_as_it_was_given_beside_files(self):
+        script = b'#!/bin/sh\n' + b'# filler\n' * 10_000
+        found = read(user_data.compose_text(script, [file('/a', b'x')], [KEY]))
+        kind, sent = found['parts'][0]
+        self.assertEqual(('text/x-shellscript', script), (kind, base64.b64decode(sent)))
+        self.assertEqual(b'x', content(found, '/a'))
+        self.assertEqual([KEY], found['config']['ssh_authorized_keys'])
+
+    def test_bytes_that_are_not_text_are_read_as_they_were_given(self):
+        script = b'#!/bin/sh\necho \xff\xfe\n'
+        for given_ in (script, gzip.compress(script)):
+            ((kind, sent),) = cloud_init().read(user_data.compose_text(given_, []))['parts']
+            self.assertEqual(('text/x-shellscript', script), (kind, base64.b64decode(sent)))
+
+
 _names = st.text(
     st.characters(exclude_characters='/', exclude_categories=['C', 'Z']), min_size=1, max_size=20
 ).filter(lambda name: name not in ('.', '..') and len(name.encode()) < 200)

@@ -30,17 +30,33 @@ class NovaSite(Site):
     owner: str
 
     backend = 'nova'
+    driver_class = NovaDriver
 
     def open_backend(self, faults=()):
-        options = options_of(self.options)
+        options = options_of(self.options, self.driver_class)
         return Compute(self.open_driver(), settings=stack_settings(options))
 
     def open_driver(self):
-        return NovaDriver.open(options_of(self.options), name=self.backend, owner=self.owner)
+        options = options_of(self.options, self.driver_class)
+        return self.driver_class.open(options, name=self.backend, owner=self.owner)
 
     def machines(self):
         with contextlib.closing(self.open_driver()) as driver:
             return tuple(driver.list_amphorae())
+
+
+def options_for(case):
+    """Return the options of the backend of a site, for the cloud of a test."""
+    return {
+        **case.cloud.auth(case.who),
+        'valid_interfaces': ['public'],
+        'networks': [case.net_id],
+        'flavor': 'tiny',
+        'image': 'tiny',
+        'timeout': 30.0,
+        'watch_interval': 0.5,
+        'watch_max_interval': 2.0,
+    }
 
 
 class ClusterLifecycle(AtRandom):

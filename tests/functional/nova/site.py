@@ -19,25 +19,27 @@ from kiln.testing.proxy.exchanges import Request
 from tests.functional.cloud import CloudTestCase
 from tests.functional.proxy_bench import ProxyBench
 
-GROUP = 'compute:nova'
 #: The path of one server, which distinguishes its requests from requests for lists.
 ONE = r'/servers/[0-9a-f-]{36}'
 
 
-def options_of(given):
+def options_of(given, driver_class=NovaDriver):
     """Return the options of a backend."""
+    group = f'compute:{driver_class.name}'
     conf = cfg.ConfigOpts()
     conf([], default_config_files=[])
-    kiln.conf.register(conf, GROUP, compute_conf.BACKEND_OPTS)
-    kiln.conf.register(conf, GROUP, NovaDriver.options)
+    kiln.conf.register(conf, group, compute_conf.BACKEND_OPTS)
+    kiln.conf.register(conf, group, driver_class.options)
     for name, value in given.items():
-        conf.set_override(name, value, GROUP)
-    return conf[GROUP]
+        conf.set_override(name, value, group)
+    return conf[group]
 
 
 class NovaCase(CloudTestCase):
-    """Drivers of one project, which all reach Nova through one proxy."""
+    """Drivers of one project, which all reach Nova, or another service, through one proxy."""
 
+    driver_class = NovaDriver
+    proxied = 'compute'
     who = 'kiln-user'
     clock = None
     # The servers of each test have their own owner.
@@ -49,8 +51,8 @@ class NovaCase(CloudTestCase):
         cls.admin = cls.cloud.session()
         cls.session = cls.cloud.session(cls.who)
         cls.net_id = cls.find('network', 'networks', name='net1')['id']
-        nova = cls.session.get_endpoint(service_type='compute', interface='public')
-        cls.proxy = FaultProxy(nova)
+        real = cls.session.get_endpoint(service_type=cls.proxied, interface='public')
+        cls.proxy = FaultProxy(real)
         cls.proxy.start()
         cls.addClassCleanup(cls.proxy.close)
         # A key pair belongs to the user, not to the project.
@@ -91,23 +93,25 @@ class NovaCase(CloudTestCase):
     def options(self, **given):
         auth = self.cloud.auth(self.who)
         defaults = {
-            'compute_endpoint_override': self.proxy.url,
+            f'{self.proxied}_endpoint_override': self.proxy.url,
             'valid_interfaces': ['public'],
             'networks': [self.net_id],
             'flavor': 'tiny',
             'image': 'tiny',
             'timeout': 30.0,
         }
-        return options_of({**auth, **defaults, **given})
+        return options_of({**auth, **defaults, **given}, self.driver_class)
 
     def open_driver(self, owner=None, **given):
-        driver = NovaDriver.open(self.options(**given), name='nova', owner=owner or self.owner)
+        driver = self.driver_class.open(
+            self.options(**given), name=self.driver_class.name, owner=owner or self.owner
+        )
         self.addCleanup(driver.close)
         return driver
 
     def open_compute(self, listeners=(), **given):
         options = self.options(**given)
-        driver = NovaDriver.open(options, name='nova', owner=self.owner)
+        driver = self.driver_class.open(options, name=self.driver_class.name, owner=self.owner)
         compute = Compute(driver, settings=stack_settings(options), listeners=listeners)
         self.addCleanup(compute.close, 5)
         return compute
@@ -138,11 +142,13 @@ class Knob(Fault):
 
     name: str
     value: str
+    #: Where in the request the metadata of the server is.
+    place: str = 'server'
 
     async def play(self, visit):
         message = visit.request.message
         body = json.loads(message.raw[message.body_at :])
-        body['server']['metadata'][f'devcloud:{self.name}'] = self.value
+        body[self.place]['metadata'][f'devcloud:{self.name}'] = self.value
         content = json.dumps(body).encode()
         length = b'Content-Length: %d' % len(content)
         head = re.sub(rb'(?i)content-length: *\d+', length, message.raw[: message.body_at])

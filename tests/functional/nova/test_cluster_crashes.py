@@ -7,7 +7,7 @@ import os
 import unittest
 
 from kiln.testing.clusters.simulation.site import Site
-from tests.functional.nova.crash_site import SLOW, ClusterLifecycle, NovaSite
+from tests.functional.nova.crash_site import SLOW, ClusterLifecycle, NovaSite, options_for
 from tests.functional.nova.site import NovaCase
 
 CRASHES = int(os.environ.get('KILN_NOVA_CRASHES', '1'))
@@ -17,16 +17,7 @@ class OnNova(ClusterLifecycle, NovaCase):
     crashes = CRASHES
 
     def site(self, folder):
-        options = {
-            **self.cloud.auth(self.who),
-            'valid_interfaces': ['public'],
-            'networks': [self.net_id],
-            'flavor': 'tiny',
-            'image': 'tiny',
-            'timeout': 30.0,
-            'watch_interval': 0.5,
-            'watch_max_interval': 2.0,
-        }
+        options = options_for(self)
         site = NovaSite(folder=folder, driver=self.driver, options=options, owner=self.owner)
         self.addCleanup(self.remove, site)
         return site

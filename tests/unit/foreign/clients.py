@@ -17,6 +17,8 @@ from kiln.cluster_drivers.swarm_debian_v1.line import TlsLine, trust
 from kiln.compute_drivers.appliance.work import probes
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api import client as docker_client
+from kiln.compute_drivers.heat.conf import opts as heat_opts
+from kiln.compute_drivers.heat.driver import StackDriver
 from kiln.compute_drivers.nova.api.client import Services
 from kiln.compute_drivers.nova.notifications.bus import Bus
 from kiln.engine.work_sources.boards import BoardAway
@@ -150,6 +152,19 @@ def heat(port, limit_s):
         client.close()
 
 
+def heat_compute(port, limit_s):
+    conf = written(
+        'auth_type = none', f'orchestration_endpoint_override = http://127.0.0.1:{port}/v1/p',
+        'timeout = 1', driver='heat', opts=heat_opts,
+    )  # fmt: skip
+    driver = StackDriver.open(conf, name='heat', owner='east')
+    try:
+        with deadline_scope(Deadline.after(limit_s)):
+            return driver.find_build('k-1')
+    finally:
+        driver.close()
+
+
 def redis_circuit(port, limit_s):
     storage = redis_storage(f'redis://127.0.0.1:{port}')('east')
     try:
@@ -202,8 +217,8 @@ CLIENTS = {
     one.__name__: one
     for one in (
         node_engine, ready_http, ready_tcp, probe_http, probe_tcp, webhook, appliance_probe,
-        docker_engine, docker_ssh, nova, keystone, heat, redis_circuit, board_redis,
-        board_etcd, board_zookeeper, notifications,
+        docker_engine, docker_ssh, nova, keystone, heat, heat_compute, redis_circuit,
+        board_redis, board_etcd, board_zookeeper, notifications,
     )
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""HTTP client for Nova, Neutron and Glance: JSON, or one of kiln's errors.
+"""HTTP client for Nova, Neutron, Glance and further services: JSON, or one of kiln's errors.
 
 Requests to Nova go through novaclient, over one keystoneauth session for all
 services; novaclient's resource objects are not used, since kiln has its own.
@@ -10,7 +10,7 @@ import email.utils
 import logging
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from keystoneauth1 import adapter, discover, session
@@ -49,16 +49,22 @@ _VERSION_SUFFIX = re.compile(r'/v2(\.\d+)?/*$')
 
 
 class Services:
-    """Nova, Neutron and Glance with the credentials of one project."""
+    """Nova, Neutron, Glance and further services with the credentials of one project."""
 
     def __init__(
-        self, conf: Any, keystone: session.Session, *, region: str | None, clock: Clock
+        self,
+        conf: Any,
+        keystone: session.Session,
+        *,
+        region: str | None,
+        clock: Clock,
+        further: Collection[str] = (),
     ) -> None:
         self._session = keystone
         self._where = {'interface': conf.valid_interfaces, 'region_name': region}
         self._overrides: Mapping[str, str | None] = {
             service: getattr(conf, f'{service}_endpoint_override')
-            for service in ('compute', *_PREFIXES)
+            for service in ('compute', *_PREFIXES, *further)
         }
         self._timeout_s, self._connect_timeout_s = conf.timeout, conf.connect_timeout
         self._pinned: str | None = conf.microversion

@@ -1,6 +1,6 @@
 """Mapping of OpenStack error responses to kiln's exceptions; pure.
 
-The only place where errors of Nova, Neutron, Glance and Keystone become kiln's.
+The only place where errors of Nova, Neutron, Glance, Heat and Keystone become kiln's.
 The mapping depends on the status, on the author of the body (the service, or a
 proxy in front of it) and on the request; the text decides only where nothing
 else distinguishes two errors.
@@ -38,11 +38,18 @@ from kiln.exceptions import (
 )
 from kiln.openstack.replies import Reply
 
-_QUOTA = re.compile(r'quota|\bexceeded\b.*\bports?\b|ports? exceeded', re.IGNORECASE)
+_QUOTA = re.compile(
+    r'quota|\bexceeded\b.*\bports?\b|ports? exceeded|\bmaximum stacks per\b', re.IGNORECASE
+)
 _CAPACITY = re.compile(
     r'no valid host|exceeded maximum number of retries|exceeded max scheduling attempts|'
     r'failed to claim pci|binding failed|insufficient compute resources|'
     r'(anti-)?affinity (instance )?group policy was violated',
+    re.IGNORECASE,
+)
+#: Words of Heat, which answers 400 if a service does not answer that is to know a name.
+_AWAY = re.compile(
+    r'unable to establish connection|service unavailable|timed out|gateway time-?out',
     re.IGNORECASE,
 )
 #: Words about a fixed address in use, for which Nova answers as for a wrong one.
@@ -70,6 +77,8 @@ def refused(asked: Asked, reply: Reply, *, now: float) -> AmphoraComputeError:
     )
 
 
+# What the service of an amphora calls it, in a 404.
+_INSTANCES: Mapping[str, str] = {'compute': 'instance', 'orchestration': 'stack'}
 # The statuses that a wrong address returns.
 _ASTRAY = (300, 404)
 # The statuses that mean the same for every request and every author.
@@ -89,7 +98,7 @@ def _meaning(asked: Asked, reply: Reply) -> tuple[type[AmphoraComputeError], dic
         return plain, {}
     match status:
         case 400:
-            return _bad_request(asked, said), {}
+            return _bad_request(asked, reply, said), {}
         case 403:
             return (QuotaExceeded if _QUOTA.search(said) else PermissionDenied), {}
         case 404:
@@ -108,7 +117,12 @@ def _meaning(asked: Asked, reply: Reply) -> tuple[type[AmphoraComputeError], dic
     return ServiceUnavailable, {'outcome': asked.left}
 
 
-def _bad_request(asked: Asked, said: str) -> type[AmphoraComputeError]:
+def _bad_request(asked: Asked, reply: Reply, said: str) -> type[AmphoraComputeError]:
+    if reply.service == 'orchestration':
+        if _QUOTA.search(said):
+            return QuotaExceeded
+        if _AWAY.search(said):
+            return ServiceUnavailable
     if asked.building:
         if _CAPACITY.search(said):
             return InsufficientCapacity
@@ -124,8 +138,8 @@ def _not_found(asked: Asked, reply: Reply) -> type[AmphoraComputeError]:
     if asked.building:
         return InvalidBuildRequest
     # The missing object can be the port, or the console, of an existing instance.
-    about_instance = reply.service == 'compute' and 'instance' in reply.reason.lower()
-    if asked.amphora_id is not None and about_instance:
+    word = _INSTANCES.get(reply.service)
+    if asked.amphora_id is not None and word and word in reply.reason.lower():
         return InstanceNotFoundError
     return ResourceNotFoundError
 

@@ -55,7 +55,7 @@ def content_of(
         if whole is None or len(whole) <= user_data.MAX_BYTES:
             return Content(user_data=whole)
         if how == 'user_data' or modes or not request.files:
-            raise _too_large(asked, request, len(whole), modes if how == 'auto' else [])
+            raise too_large(asked, request, len(whole), modes if how == 'auto' else [])
     elif modes:
         raise asked.error(
             InvalidBuildRequest,
@@ -64,7 +64,7 @@ def content_of(
         )
     rest = user_data.compose(request.user_data, (), public_keys)
     if rest is not None and len(rest) > user_data.MAX_BYTES:
-        raise _too_large(asked, request, len(rest), [])
+        raise too_large(asked, request, len(rest), [])
     return Content(
         user_data=rest,
         personality=tuple(
@@ -86,13 +86,19 @@ def check_personality(asked: Asked, content: Content, largest: int) -> None:
             )
 
 
-def _too_large(
-    asked: Asked, request: BuildRequest, size: int, modes: Sequence[str]
+def too_large(
+    asked: Asked,
+    request: BuildRequest,
+    size: int,
+    modes: Sequence[str] = (),
+    *,
+    form: str = 'when compressed',
 ) -> UserDataTooLarge:
+    """Return the error for user data of a form in which it would not fit."""
     given = [f'user data {len(request.user_data or b"")}']
     given += [f'{file.path} {len(file.content)}' for file in request.files]
     why = (
-        f'user data, files and keys are {size} bytes when compressed, and Nova allows '
+        f'user data, files and keys are {size} bytes {form}, and Nova allows '
         f'{user_data.MAX_BYTES} ({", ".join(given)}).'
     )
     if modes:
@@ -121,7 +127,7 @@ def create_body(
         'name': request.name,
         'flavorRef': chosen.flavor_id,
         'tags': [OWNER_TAG + request.owner, KEY_TAG + request.build_key],
-        'metadata': {**request.metadata, **_reserved(request)},
+        'metadata': {**request.metadata, **reserved(request)},
         'networks': _interfaces(ports, networks),
     }
     if chosen.security_groups:
@@ -152,7 +158,8 @@ def _interfaces(ports: Sequence[str], networks: Sequence[str]) -> list[dict[str,
     return [{'port': port_id} for port_id in ports] + on_networks or 'auto'
 
 
-def _reserved(request: BuildRequest) -> dict[str, str]:
+def reserved(request: BuildRequest) -> dict[str, str]:
+    """Return the metadata with which kiln describes the request itself."""
     said = {FLAVOR: request.flavor, IMAGE: request.image_id, GROUP: request.server_group_id}
     return {TYPE: request.amphora_type.value} | {key: v for key, v in said.items() if v}
 

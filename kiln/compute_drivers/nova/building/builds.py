@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova import translate
 from kiln.compute_drivers.nova.api.client import Services
 from kiln.compute_drivers.nova.building import body
+from kiln.compute_drivers.nova.building.choice import choose
 from kiln.compute_drivers.nova.building.deleted_servers import Departures
 from kiln.compute_drivers.nova.building.port_cleanup import PortReaper
 from kiln.compute_drivers.nova.building.port_locks import KeyedLock, PortLocks
@@ -22,7 +24,6 @@ from kiln.exceptions import (
     AmphoraComputeError,
     BuildConflict,
     InstanceNotFoundError,
-    InvalidBuildRequest,
     Outcome,
     ServiceUnavailable,
 )
@@ -89,44 +90,21 @@ class Builds:
             verb='build', subject=request.name, build_key=request.build_key, looking=True
         )
         if request.fresh and request.build_key not in self._doubted:
-            return self._make(asked, request, self._choose(asked, request), again=False)
+            return self._make(asked, request, self._chosen(asked, request), again=False)
         with self._turns.hold(request.build_key):
             # First of all: the name of its image can stand for another by now, or for none.
             found = self._kept(asked, self._twins(asked, request.owner), request)
             if found is not None:
                 return str(found['id'])
-            return self._make(asked, request, self._choose(asked, request), again=True)
+            return self._make(asked, request, self._chosen(asked, request), again=True)
 
-    def _choose(self, asked: Asked, request: BuildRequest) -> body.Chosen:
-        """Resolve all names of the request; raise an error before anything is created."""
-        conf, catalogue = self._conf, self._catalogue
-        flavor, image = request.flavor or conf.flavor, request.image_id or conf.image
-        if flavor is None:
-            raise asked.error(InvalidBuildRequest, 'it has no flavor, and the backend no default.')
-        if image is None and not conf.boot_volume_size:
-            raise asked.error(InvalidBuildRequest, 'it has no image, and the backend no default.')
-        keys = request.keys or tuple(conf.keypairs)
-        # A public key begins with its type and a space; names of key pairs have no space.
-        named = [key for key in keys if ' ' not in key]
-        written = [key for key in keys if ' ' in key]
-        public_keys = [catalogue.public_key(asked, name) for name in named[1:]] + written
-        flavor_id = catalogue.flavor_id(asked, flavor)
-        image_id = None if image is None else catalogue.image_id(asked, image)
-        content = body.content_of(asked, request, public_keys, conf.file_injection)
-        if content.personality:
-            body.check_personality(asked, content, catalogue.personality_size(asked))
-        networks = request.network_ids or (() if request.port_ids else tuple(conf.networks))
-        body.check_networks(asked, networks, request.port_ids)
-        sec_groups = request.sec_groups or tuple(conf.security_groups)
-        return body.Chosen(
-            flavor_id=flavor_id,
-            image_id=image_id,
-            networks=catalogue.network_ids(asked, networks),
-            security_groups=catalogue.security_group_ids(asked, sec_groups),
-            availability_zone=request.availability_zone or conf.availability_zone,
-            key_name=named[0] if named else None,
-            content=content,
-        )
+    def _chosen(self, asked: Asked, request: BuildRequest) -> body.Chosen:
+        conf = self._conf
+        content = functools.partial(body.content_of, how=conf.file_injection)
+        return choose(
+            asked, request, conf, self._catalogue,
+            content=content, imageless=bool(conf.boot_volume_size),
+        )  # fmt: skip
 
     def _make(
         self, asked: Asked, request: BuildRequest, chosen: body.Chosen, *, again: bool

@@ -5,7 +5,7 @@ import unittest
 
 from kiln.cluster_drivers.heat.errors import HeatUnavailable
 from kiln.cluster_drivers.heat.poller import QUIET_S, TICK_S, HeatPoller
-from kiln.cluster_drivers.heat.rows import StackRow
+from kiln.openstack.heat.rows import StackRow
 from kiln.testing.clock import VirtualClock
 
 

@@ -3,7 +3,6 @@
 import json
 import unittest
 
-from kiln.cluster_drivers.heat.rows import StackRow
 from kiln.cluster_drivers.heat.state import (
     CHANGE_TRIES,
     DELETE_TRIES,
@@ -11,6 +10,7 @@ from kiln.cluster_drivers.heat.state import (
     StackState,
     meaning,
 )
+from kiln.openstack.heat.rows import StackRow
 
 
 def row(state, mark='m1'):

@@ -4,12 +4,13 @@ import base64
 import email
 import gzip
 import json
+import random
 import unittest
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiln.compute_drivers.authoring.user_data import MAX_BYTES, compose
+from kiln.compute_drivers.authoring.user_data import MAX_BYTES, compose, compose_text
 from kiln.models import InjectedFile
 
 KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB ops@east'
@@ -130,3 +131,40 @@ class Compose(unittest.TestCase):
 
 if __name__ == '__main__':
     unittest.main()
+
+
+class Text(unittest.TestCase):
+    """For a backend whose user data is text."""
+
+    def test_text_that_fits_is_unchanged(self):
+        for user_data in (None, b'', SCRIPT, '#!ü'.encode(), b'x' * MAX_BYTES):
+            self.assertIs(user_data, compose_text(user_data, []))
+
+    def test_small_content_is_composed_as_for_any_other_backend(self):
+        files = [file('/etc/key', b'secret', 0o600)]
+        self.assertEqual(compose(SCRIPT, files, [KEY]), compose_text(SCRIPT, files, [KEY]))
+
+    def test_what_is_not_text_becomes_a_part_that_is(self):
+        for user_data in (bytes(range(256)), gzip.compress(SCRIPT)):
+            (part,) = parts(compose_text(user_data, []))
+            content = part.get_payload(decode=True)
+            self.assertIn(content.rstrip(), (user_data.rstrip(), SCRIPT.rstrip()))
+
+    def test_a_large_script_is_packed_as_a_part_of_its_own(self):
+        script = SCRIPT + b'# filler\n' * 10_000
+        blob = compose_text(script, [file(content=b'x')], [KEY])
+        self.assertLessEqual(len(blob), MAX_BYTES)
+        packed, ours = parts(blob)
+        self.assertEqual('application/gzip', packed.get_content_type())
+        self.assertEqual(script, gzip.decompress(packed.get_payload(decode=True)))
+        self.assertEqual('text/cloud-config', ours.get_content_type())
+
+    def test_what_does_not_fit_even_so_is_left_to_the_caller(self):
+        letters = random.Random(7)
+        self.assertGreater(len(compose_text(letters.randbytes(MAX_BYTES), [])), MAX_BYTES)
+
+    @given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode), st.booleans())
+    def test_it_is_text_whatever_is_given(self, user_data, with_file):
+        blob = compose_text(user_data, [file(content=user_data)] if with_file else [])
+        if b'mime-version:' not in user_data.lower():
+            blob.decode()

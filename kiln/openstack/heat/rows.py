@@ -24,6 +24,7 @@ class StackRow:
     #: IN_PROGRESS, COMPLETE or FAILED.
     status: str
     reason: str = ''
+    created_at: str = ''
     #: When the last request was accepted, not when it was done; empty before the first change.
     updated_at: str = ''
     tags: tuple[str, ...] = ()
@@ -39,6 +40,7 @@ class StackRow:
             action=action,
             status=status,
             reason=_text(found.get('stack_status_reason')),
+            created_at=_text(found.get('creation_time')),
             updated_at=_text(found.get('updated_time')),
             tags=tuple(map(_text, tags)) if isinstance(tags, list) else (),
         )

@@ -2,7 +2,7 @@
 
 import unittest
 
-from kiln.cluster_drivers.heat.rows import Preview, StackRow, failures, reason_of
+from kiln.openstack.heat.rows import Preview, StackRow, failures, reason_of
 
 ROW = {
     'id': 's1', 'stack_name': 'kiln-east-c1', 'stack_status': 'UPDATE_IN_PROGRESS',

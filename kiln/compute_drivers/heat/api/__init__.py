@@ -1,0 +1,1 @@
+"""Requests to Heat, with the errors of the compute contract."""

@@ -1,0 +1,1 @@
+"""Heat's API: its requests, and the stacks, resources and changes in its answers."""
