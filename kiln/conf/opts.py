@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -25,7 +25,7 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
         'appliance': appliance_opts,
         'docker': docker_opts,
         'noop': noop_opts,
-        'nova': _nova_opts(),
+        **_openstack_opts(),
     }
     groups: list[tuple[str, str, Sequence[Any]]] = [
         (compute.GROUP, 'The whole site.', compute.SITE_OPTS),
@@ -37,16 +37,17 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
     ]
     groups += [
         (f'{compute.GROUP}:{name}', _GROUP_HELP.format(name=name), [*compute.BACKEND_OPTS, *opts])
-        for name, opts in drivers.items()
+        for name, opts in sorted(drivers.items())
         if opts
     ]
     return [(cfg.OptGroup(name, help=text), copy.deepcopy(opts)) for name, text, opts in groups]
 
 
-def _nova_opts() -> Sequence[Any]:
+def _openstack_opts() -> Mapping[str, Sequence[Any]]:
     try:
-        from kiln.compute_drivers.nova.conf import opts
+        from kiln.compute_drivers.ironic.conf import opts as ironic_opts
+        from kiln.compute_drivers.nova.conf import opts as nova_opts
     except ImportError:
-        # Without the extra, its options are not needed.
-        return ()
-    return opts
+        # Without their extras, their options are not needed.
+        return {}
+    return {'ironic': ironic_opts, 'nova': nova_opts}

@@ -11,6 +11,7 @@ from oslo_config import cfg, generator
 from kiln import conf as kiln_conf
 from kiln.compute_drivers.appliance.driver import ApplianceDriver
 from kiln.compute_drivers.docker.driver import DockerDriver
+from kiln.compute_drivers.ironic.driver import IronicDriver
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.nova.driver import NovaDriver
 from kiln.conf import clusters, compute, db, hooks, images, opts, secrets
@@ -119,7 +120,9 @@ class TheSample(unittest.TestCase):
 
     def test_a_site_group_and_an_example_of_a_backend_are_listed(self):
         names = [getattr(group, 'name', group) for group, _ in opts.list_opts()]
-        backends = [f'compute:{name}' for name in ('appliance', 'docker', 'noop', 'nova')]
+        backends = [
+            f'compute:{name}' for name in ('appliance', 'docker', 'ironic', 'noop', 'nova')
+        ]
         self.assertEqual(
             ['compute', 'clusters', 'db', 'hooks', 'images', 'secrets', *backends], names
         )
@@ -142,7 +145,7 @@ class TheSample(unittest.TestCase):
         expected |= {('hooks', opt.dest) for opt in hooks.OPTS}
         expected |= {('images', opt.dest) for opt in images.OPTS}
         expected |= {('secrets', opt.dest) for opt in secrets.OPTS}
-        for driver in (ApplianceDriver, DockerDriver, NoopDriver, NovaDriver):
+        for driver in (ApplianceDriver, DockerDriver, IronicDriver, NoopDriver, NovaDriver):
             for opt in (*compute.BACKEND_OPTS, *driver.options):
                 expected.add((f'compute:{driver.name}', opt.dest))
         self.assertEqual(expected, written)

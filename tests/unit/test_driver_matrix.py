@@ -25,6 +25,7 @@ spec.loader.exec_module(driver_matrix)
 BACKENDS = {
     'appliance': ('bare', 'commanded'),
     'docker': ('seeded', 'seedless'),
+    'ironic': ('ironic',),
     'noop': ('noop',),
     'nova': ('nova',),
 }
@@ -42,6 +43,9 @@ driver = docker
 [compute:seedless]
 driver = docker
 seed = none
+[compute:ironic]
+auth_type = none
+baremetal_endpoint_override = http://127.0.0.1:9
 [compute:nova]
 auth_type = none
 compute_endpoint_override = http://127.0.0.1:9

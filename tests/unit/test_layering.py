@@ -67,6 +67,7 @@ MAY_IMPORT = {
     # ---- compute
     'kiln.compute_drivers': CONTRACT,
     'kiln.compute_drivers.authoring.openstack_failures': CONTRACT | {'kiln.openstack'},
+    'kiln.compute_drivers.ironic': CONTRACT | {'kiln.openstack'},
     'kiln.compute_drivers.nova': CONTRACT | {'kiln.openstack'},
     'kiln.wrappers': CONTRACT,
     'kiln.wrappers.operations': CONTRACT,
@@ -83,7 +84,8 @@ MAY_IMPORT = {
     'kiln.conf': {'kiln.exceptions'},
     'kiln.conf.opts': {
         'kiln.conf', 'kiln.compute_drivers.appliance.conf', 'kiln.compute_drivers.docker.conf',
-        'kiln.compute_drivers.noop.conf', 'kiln.compute_drivers.nova.conf',
+        'kiln.compute_drivers.ironic.conf', 'kiln.compute_drivers.noop.conf',
+        'kiln.compute_drivers.nova.conf',
     },
     'kiln.compute': CONTRACT | {'kiln.wrappers'},
     'kiln.compute.backends': CONTRACT
@@ -168,6 +170,7 @@ HOMES = {
     'keystoneauth1': (
         'kiln.openstack',
         'kiln.compute_drivers.authoring.openstack_failures',
+        'kiln.compute_drivers.ironic.api',
         'kiln.compute_drivers.nova.api',
         'kiln.cluster_drivers.heat.client',
         'kiln.adapters.octavia.settings',
@@ -197,6 +200,7 @@ HOMES = {
         'kiln.conf',
         'kiln.compute_drivers.appliance.conf',
         'kiln.compute_drivers.docker.conf',
+        'kiln.compute_drivers.ironic.conf',
         'kiln.compute_drivers.noop.conf',
         'kiln.compute_drivers.nova.conf',
         'kiln.openstack.identity',

@@ -47,6 +47,21 @@ def compose(
     return whole if len(whole) <= MAX_BYTES else gzip.compress(whole, 9, mtime=0)
 
 
+def textual(user_data: bytes) -> bytes:
+    """Return user data as UTF-8 text: compressed or binary content becomes a message.
+
+    For backends that take text only; cloud-init reads both alike.
+    """
+    if not user_data.startswith(_GZIP):
+        try:
+            user_data.decode()
+        except UnicodeDecodeError:
+            pass
+        else:
+            return user_data
+    return _multipart([_callers(user_data)])
+
+
 def _multipart(parts: Sequence[bytes]) -> bytes:
     """Return one message that contains the parts, which are whole messages, unchanged."""
     # The same parts have the same boundary, so that a repeated build sends the same
