@@ -160,15 +160,21 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
         if node is None or state not in (State.ACTIVE, State.SUSPENDED, State.ERROR):
             raise _in_state(asked, state)
         path = f'/nodes/{node["uuid"]}'
-        info = None if image_id is None else image_info(asked, image_id)
-        facts: dict[str, Any] = {'served': translate.served(claim, node)}
-        if info is not None:
-            facts |= {'image': image_id, 'source': image_id}
+        info = {} if image_id is None else image_info(asked, image_id)
+        if translate.served(claim, node):
+            # First of all: a rebuild that fails must not look like a build that failed.
+            self._note(asked, served=True)
+        if info:
             self._patch(asked, path, {f'/instance_info/{key}': one for key, one in info.items()})
         # The config drive stays, with all that is in it.
         self._ironic.ask(asked, 'PUT', f'{path}/states/provision', body={'target': 'rebuild'})
-        changed = {f'/extra/{translate.FACTS}/{key}': value for key, value in facts.items()}
-        self._patch(asked, f'/allocations/{amphora_id}', changed)
+        if info:
+            self._note(asked, image=image_id, source=image_id)
+
+    def _note(self, asked: Asked, **facts: Any) -> None:
+        """Write facts on the claim of an amphora."""
+        values = {f'/extra/{translate.FACTS}/{name}': value for name, value in facts.items()}
+        self._patch(asked, f'/allocations/{asked.amphora_id}', values)
 
     def _patch(self, asked: Asked, path: str, values: Mapping[str, Any]) -> None:
         body = [{'op': 'add', 'path': where, 'value': value} for where, value in values.items()]

@@ -1,8 +1,21 @@
 """Conformance kit on the real Ironic, for the bare driver and behind all wrappers."""
 
+import os
+
 from kiln.compute.backends import stack_settings
 from kiln.compute.stack import assemble
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
+from kiln.testing.conformance.behaviours.building import Building
+from kiln.testing.conformance.behaviours.deleting import Deleting
+from kiln.testing.conformance.behaviours.errors import Errors
+from kiln.testing.conformance.behaviours.execution import Execution
+from kiln.testing.conformance.behaviours.faults import Failures
+from kiln.testing.conformance.behaviours.outages import Outages
+from kiln.testing.conformance.behaviours.repeating import Repeating
+from kiln.testing.conformance.behaviours.requests import Requests
+from kiln.testing.conformance.behaviours.sharing import Sharing
+from kiln.testing.conformance.behaviours.states import States
+from kiln.testing.conformance.behaviours.translation import Translation
 from tests.functional.ironic.site import IronicCase, IronicFaults
 
 
@@ -37,9 +50,24 @@ class Guarded(OnIronic):
         return stack.executor
 
 
-class IronicConformance(OnIronic, ComputeDriverConformance, FaultConformance, IronicCase):
-    pass
+class IronicConformance(
+    OnIronic, Building, Deleting, Errors, Execution, Failures, Outages, Requests, Sharing, States,
+    Translation, IronicCase,
+):  # fmt: skip
+    """The bare driver, for the behaviours that involve Ironic."""
 
 
-class GuardedIronicConformance(Guarded, ComputeDriverConformance, FaultConformance, IronicCase):
-    pass
+class GuardedIronicConformance(Guarded, Repeating, IronicCase):
+    """Behind the guards, for the behaviours that they could break."""
+
+
+# Each of them takes many minutes.
+if os.environ.get('KILN_FULL'):
+
+    class WholeIronicConformance(OnIronic, ComputeDriverConformance, FaultConformance, IronicCase):
+        pass
+
+    class WholeGuardedIronicConformance(
+        Guarded, ComputeDriverConformance, FaultConformance, IronicCase
+    ):
+        pass

@@ -41,7 +41,7 @@ class Kills(IronicCase):
     def clean_up(self):
         for amphora in self.driver.list_amphorae():
             self.driver.delete(amphora.id)
-        self.nodes.until(lambda: not list(self.driver.list_amphorae()))
+        self.gone()
 
     def kill_at(self, request, fault, key):
         """Begin a build in another process, and kill that at one of its requests."""
@@ -69,6 +69,11 @@ class Kills(IronicCase):
             process.kill()
         rule.remove()
 
+    def gone(self):
+        # A delete that had to wait for a step of Ironic goes on when somebody looks.
+        self.nodes.until(lambda: not list(self.driver.list_amphorae()))
+        self.assertEqual([], self.claims())
+
     def becomes_active(self, amphora_id):
         self.nodes.until(lambda: self.driver.status(amphora_id).state is State.ACTIVE)
 
@@ -87,7 +92,7 @@ class Kills(IronicCase):
                 self.assertEqual([built], [one['uuid'] for one in self.claims()])
                 self.assertLessEqual({one['uuid'] for one in left}, {built})
                 self.driver.delete(built)
-                self.nodes.until(lambda: not self.claims())
+                self.gone()
 
     def test_what_a_killed_build_has_left_is_found_and_deleted(self):
         for request, fault in POINTS[1:]:
@@ -97,7 +102,7 @@ class Kills(IronicCase):
                 found = self.driver.find_build(key)
                 self.assertIsNotNone(found)
                 self.driver.delete(found.id)
-                self.nodes.until(lambda: not self.claims())
+                self.gone()
         in_use = self.nodes.of(self.flavor, '&associated=true')
         self.nodes.until(
             lambda: {one['provision_state'] for one in self.nodes.of(self.flavor)} == {'available'}

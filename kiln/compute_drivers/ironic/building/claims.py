@@ -8,12 +8,13 @@ never requested is an amphora that is pending: the repeated build deploys it, a 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kiln.clock import Clock, current_deadline
@@ -33,6 +34,7 @@ from kiln.exceptions import (
     InvalidBuildRequest,
     Outcome,
     ResourceNotFoundError,
+    ServiceUnavailable,
 )
 from kiln.models import BuildRequest, State
 
@@ -78,7 +80,8 @@ class Claims:
             return self._continued(asked, request, found)
         if found is not None:
             # No node was free at that time; nothing ever ran.
-            self._withdraw(asked, found['uuid'])
+            with _still_held():
+                self._withdraw(asked, found['uuid'])
         wanted = self._choose(asked, request)
         for attempt in range(1, _ATTEMPTS + 1):
             claim = self._claim(asked, request, wanted)
@@ -86,14 +89,18 @@ class Claims:
                 raise asked.error(
                     BuildConflict, f'allocation {claim["name"]} is not of this site.'
                 )
-            claim = self._decided(asked, claim)
+            with _still_held():
+                claim = self._decided(asked, claim)
             if claim['state'] == 'active':
                 return self._deploy(asked, request, wanted, claim)
-            self._withdraw(asked, claim['uuid'])
+            with _still_held():
+                self._withdraw(asked, claim['uuid'])
             if attempt == _ATTEMPTS or not _RACED.search(str(claim.get('last_error'))):
                 break
-        said = f': {claim.get("last_error")}'.removesuffix('.')
-        raise self._catalogue.lacking(asked, wanted.flavor, InvalidBuildRequest, said)
+        said = str(claim.get('last_error') or 'no reason given').rstrip('.')
+        if not translate.no_node(claim):
+            raise asked.error(ServiceUnavailable, f'Ironic failed to claim a node: {said}.')
+        raise self._catalogue.lacking(asked, wanted.flavor, InvalidBuildRequest, f': {said}')
 
     def find(self, asked: Asked, owner: str, build_key: str) -> dict[str, Any] | None:
         """Return the allocation of a build; None only if it certainly does not exist."""
@@ -173,10 +180,11 @@ class Claims:
     def _continued(self, asked: Asked, request: BuildRequest, found: dict[str, Any]) -> str:
         """Return the id of an amphora that was claimed before, and deploy it if need be."""
         adopted(request, translate.as_built(found))
-        found = self._decided(asked, found)
-        if found['state'] != 'active' or translate.is_leaving(found):
-            return str(found['uuid'])
-        node = self._node(asked, found)
+        with _still_held():
+            found = self._decided(asked, found)
+            if found['state'] != 'active' or translate.is_leaving(found):
+                return str(found['uuid'])
+            node = self._node(asked, found)
         if not _is_waiting(found, node):
             return str(found['uuid'])
         return self._deploy(asked, request, self._choose(asked, request), found)
@@ -307,6 +315,16 @@ class Claims:
             self.delete(asked, claim)
         except AmphoraComputeError:
             return
+
+
+@contextlib.contextmanager
+def _still_held() -> Iterator[None]:
+    """Let errors say that more than nothing can be left: a claim exists by now."""
+    try:
+        yield
+    except AmphoraComputeError as exc:
+        exc.outcome = Outcome.UNKNOWN
+        raise
 
 
 def name_of(owner: str, build_key: str) -> str:
