@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -37,6 +36,8 @@ from kiln.openstack.session import open_session
 
 #: The form of Ironic's ids; any other text could name an allocation.
 _ID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
+#: The form of the names and ids of nodes.
+_NAME = re.compile('[A-Za-z0-9._~-]+')
 _FIELDS = {'fields': ','.join(translate.NODE_FIELDS)}
 _POOL_FIELDS = {'fields': ','.join((*translate.NODE_FIELDS, 'traits'))}
 #: Reasons of failures that are remembered.
@@ -236,7 +237,9 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
             self._ironic.ask(asked, 'PUT', f'{path}/states/provision', body={'target': target})
 
     def _named(self, asked: Asked) -> dict[str, Any]:
-        path = f'/nodes/{urllib.parse.quote(asked.subject, safe="")}'
+        if not _NAME.fullmatch(asked.subject):
+            raise asked.error(ResourceNotFoundError, 'Ironic has no names of that form.')
+        path = f'/nodes/{asked.subject}'
         found: dict[str, Any] = self._ironic.ask(asked, 'GET', path, query=_FIELDS)
         return found
 

@@ -12,7 +12,6 @@ import gzip
 import json
 import os
 import re
-import threading
 import unittest
 import uuid
 
@@ -204,7 +203,7 @@ class IronicFaults(ProxyBench):
     def refuse_for(self, call, reason):
         status = _STATUS[reason]
         # With a new token keystoneauth asks once more.
-        times = 2 if reason is Refusal.NO_LOGIN else 1
+        times = 2 if reason is Refusal.NO_LOGIN and URL is None else 1
         self.case.proxy.fault(ironic_error(status), *self.requests[call], times=times)
         return status
 
@@ -214,28 +213,6 @@ class IronicFaults(ProxyBench):
 
     def stall_build(self):
         self.fail_next(Call.BUILD, Claimed(self.case.waiting))
-
-    def fail_build(self, text):
-        self.stall_build()
-        threading.Thread(target=self.report_failure, args=(text,), daemon=True).start()
-
-    def report_failure(self, text):
-        """Report as the agent of the next node that waits for one that it has failed."""
-        case, nodes = self.case, self.case.nodes
-        query = '&provision_state=wait call-back'
-        (found, *_) = nodes.until(lambda: nodes.of(case.waiting, query))
-        node = found['uuid']
-        config = nodes.ask('GET', f'/lookup?node_uuid={node}')['config']
-        nodes.ask(
-            'POST', f'/heartbeat/{node}',
-            json={
-                'callback_url': 'https://192.0.2.99:9999',
-                'agent_version': '11.0.0',
-                'agent_token': config['agent_token'],
-                'agent_status': 'error',
-                'agent_status_message': text,
-            },
-        )  # fmt: skip
 
     def vanish(self, amphora_id):
         nodes = self.case.nodes

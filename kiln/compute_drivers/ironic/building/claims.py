@@ -85,10 +85,6 @@ class Claims:
         wanted = self._choose(asked, request)
         for attempt in range(1, _ATTEMPTS + 1):
             claim = self._claim(asked, request, wanted)
-            if translate.facts_of(claim).get('build_key') != request.build_key:
-                raise asked.error(
-                    BuildConflict, f'allocation {claim["name"]} is not of this site.'
-                )
             with _still_held():
                 claim = self._decided(asked, claim)
             if claim['state'] == 'active':

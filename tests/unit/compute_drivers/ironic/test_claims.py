@@ -159,7 +159,7 @@ class Deletes(Case):
         self.driver.delete(built)
         self.assertIs(State.DELETING, self.driver.status(built).state)
         self.ironic.nodes[0]['provision_state'] = 'active'
-        # Whoever looks next, also another process.
+        # At the next look, also one of another process.
         self.assertEqual([State.DELETING], [one.state for one in self.driver.list_amphorae()])
         self.assertEqual({}, self.ironic.claims)
 
