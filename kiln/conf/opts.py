@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -24,9 +24,8 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
     drivers = {
         'appliance': appliance_opts,
         'docker': docker_opts,
-        'heat': _openstack_opts('heat'),
         'noop': noop_opts,
-        'nova': _openstack_opts('nova'),
+        **_openstack_opts(),
     }
     groups: list[tuple[str, str, Sequence[Any]]] = [
         (compute.GROUP, 'The whole site.', compute.SITE_OPTS),
@@ -38,21 +37,18 @@ def list_opts() -> list[tuple[cfg.OptGroup | str, Sequence[Any]]]:
     ]
     groups += [
         (f'{compute.GROUP}:{name}', _GROUP_HELP.format(name=name), [*compute.BACKEND_OPTS, *opts])
-        for name, opts in drivers.items()
+        for name, opts in sorted(drivers.items())
         if opts
     ]
     return [(cfg.OptGroup(name, help=text), copy.deepcopy(opts)) for name, text, opts in groups]
 
 
-def _openstack_opts(driver: str) -> Sequence[Any]:
+def _openstack_opts() -> Mapping[str, Sequence[Any]]:
     try:
-        if driver == 'heat':
-            from kiln.compute_drivers.heat.conf import opts as heat_opts
-
-            return heat_opts
-        from kiln.compute_drivers.nova.conf import opts
-
-        return opts
+        from kiln.compute_drivers.heat.conf import opts as heat_opts
+        from kiln.compute_drivers.ironic.conf import opts as ironic_opts
+        from kiln.compute_drivers.nova.conf import opts as nova_opts
     except ImportError:
-        # Without the extra, its options are not needed.
-        return ()
+        # Without their extras, their options are not needed.
+        return {}
+    return {'heat': heat_opts, 'ironic': ironic_opts, 'nova': nova_opts}

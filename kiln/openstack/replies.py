@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import email.utils
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,7 @@ SERVICES = {
     'image': 'Glance',
     'identity': 'Keystone',
     'orchestration': 'Heat',
+    'baremetal': 'Ironic',
 }
 
 _LONGEST_REASON = 500
@@ -80,17 +82,28 @@ def _own_words(body: Any) -> str | None:
     if not isinstance(body, Mapping):
         return None
     # Nova: {"badRequest": {...}}. Keystone: {"error": {...}}. Neutron:
-    # {"NeutronError": {...}}. Newer ones: {"errors": [{...}]}. Glance, and the
-    # frame around Nova: {"message": ..., "code": "404 Not Found", "title": ...}.
+    # {"NeutronError": {...}}. Ironic: {"error_message": {"faultstring": ...}}.
+    # Newer ones: {"errors": [{...}]}. Glance, and the frame around Nova:
+    # {"message": ..., "code": "404 Not Found", "title": ...}.
     if isinstance(errors := body.get('errors'), list) and errors:
         body = {'errors': errors[0]}
     faults = [body] if {'message', 'code', 'title'} <= body.keys() else body.values()
-    for fault in faults:
+    for fault in map(_unwrapped, faults):
         if isinstance(fault, Mapping):
-            for key in ('message', 'detail', 'title'):
+            for key in ('message', 'faultstring', 'detail', 'title'):
                 if isinstance(text := fault.get(key), str) and text.strip():
                     return None if _BREAK.sub('', text).strip() == _NO_PATH else text
     return None
+
+
+def _unwrapped(fault: Any) -> Any:
+    """Return the fault that Ironic writes as JSON within JSON."""
+    if not isinstance(fault, str) or not fault.startswith('{'):
+        return fault
+    try:
+        return json.loads(fault)
+    except (ValueError, RecursionError):
+        return None
 
 
 def fit_to_tell(text: str) -> str:

@@ -12,6 +12,7 @@ from kiln import conf as kiln_conf
 from kiln.compute_drivers.appliance.driver import ApplianceDriver
 from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.compute_drivers.heat.driver import StackDriver
+from kiln.compute_drivers.ironic.driver import IronicDriver
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.nova.driver import NovaDriver
 from kiln.conf import clusters, compute, db, hooks, images, opts, secrets
@@ -120,7 +121,8 @@ class TheSample(unittest.TestCase):
 
     def test_a_site_group_and_an_example_of_a_backend_are_listed(self):
         names = [getattr(group, 'name', group) for group, _ in opts.list_opts()]
-        backends = [f'compute:{name}' for name in ('appliance', 'docker', 'heat', 'noop', 'nova')]
+        drivers = ('appliance', 'docker', 'heat', 'ironic', 'noop', 'nova')
+        backends = [f'compute:{name}' for name in drivers]
         self.assertEqual(
             ['compute', 'clusters', 'db', 'hooks', 'images', 'secrets', *backends], names
         )
@@ -143,7 +145,9 @@ class TheSample(unittest.TestCase):
         expected |= {('hooks', opt.dest) for opt in hooks.OPTS}
         expected |= {('images', opt.dest) for opt in images.OPTS}
         expected |= {('secrets', opt.dest) for opt in secrets.OPTS}
-        for driver in (ApplianceDriver, DockerDriver, StackDriver, NoopDriver, NovaDriver):
+        for driver in (
+            ApplianceDriver, DockerDriver, StackDriver, IronicDriver, NoopDriver, NovaDriver
+        ):  # fmt: skip
             for opt in (*compute.BACKEND_OPTS, *driver.options):
                 expected.add((f'compute:{driver.name}', opt.dest))
         self.assertEqual(expected, written)

@@ -26,6 +26,7 @@ BACKENDS = {
     'appliance': ('bare', 'commanded'),
     'docker': ('seeded', 'seedless'),
     'heat': ('heat',),
+    'ironic': ('ironic',),
     'noop': ('noop',),
     'nova': ('nova',),
 }
@@ -46,6 +47,9 @@ seed = none
 [compute:heat]
 auth_type = none
 orchestration_endpoint_override = http://127.0.0.1:9
+[compute:ironic]
+auth_type = none
+baremetal_endpoint_override = http://127.0.0.1:9
 [compute:nova]
 auth_type = none
 compute_endpoint_override = http://127.0.0.1:9

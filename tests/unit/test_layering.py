@@ -67,6 +67,7 @@ MAY_IMPORT = {
     # ---- compute
     'kiln.compute_drivers': CONTRACT,
     'kiln.compute_drivers.authoring.openstack_failures': CONTRACT | {'kiln.openstack'},
+    'kiln.compute_drivers.ironic': CONTRACT | {'kiln.openstack'},
     'kiln.compute_drivers.nova': CONTRACT | {'kiln.openstack'},
     # The server in a stack is one of Nova's, and does what that can.
     'kiln.compute_drivers.heat': CONTRACT | {'kiln.compute_drivers.nova', 'kiln.openstack'},
@@ -85,8 +86,8 @@ MAY_IMPORT = {
     'kiln.conf': {'kiln.exceptions'},
     'kiln.conf.opts': {
         'kiln.conf', 'kiln.compute_drivers.appliance.conf', 'kiln.compute_drivers.docker.conf',
-        'kiln.compute_drivers.heat.conf', 'kiln.compute_drivers.noop.conf',
-        'kiln.compute_drivers.nova.conf',
+        'kiln.compute_drivers.heat.conf', 'kiln.compute_drivers.ironic.conf',
+        'kiln.compute_drivers.noop.conf', 'kiln.compute_drivers.nova.conf',
     },
     'kiln.compute': CONTRACT | {'kiln.wrappers'},
     'kiln.compute.backends': CONTRACT
@@ -171,6 +172,7 @@ HOMES = {
     'keystoneauth1': (
         'kiln.openstack',
         'kiln.compute_drivers.authoring.openstack_failures',
+        'kiln.compute_drivers.ironic.api',
         'kiln.compute_drivers.nova.api',
         'kiln.cluster_drivers.heat.client',
         'kiln.adapters.octavia.settings',
@@ -201,6 +203,7 @@ HOMES = {
         'kiln.compute_drivers.appliance.conf',
         'kiln.compute_drivers.docker.conf',
         'kiln.compute_drivers.heat.conf',
+        'kiln.compute_drivers.ironic.conf',
         'kiln.compute_drivers.noop.conf',
         'kiln.compute_drivers.nova.conf',
         'kiln.openstack.identity',

@@ -87,6 +87,21 @@ def _packed(content: bytes) -> bytes:
     return b'Content-Type: application/gzip\nContent-Transfer-Encoding: base64\n\n' + packed
 
 
+def textual(user_data: bytes) -> bytes:
+    """Return user data as UTF-8 text: compressed or binary content becomes a message.
+
+    For backends that take text only; cloud-init reads both alike.
+    """
+    if not user_data.startswith(_GZIP):
+        try:
+            user_data.decode()
+        except UnicodeDecodeError:
+            pass
+        else:
+            return user_data
+    return _multipart([_callers(user_data)])
+
+
 def _multipart(parts: Sequence[bytes]) -> bytes:
     """Return one message that contains the parts, which are whole messages, unchanged."""
     # The same parts have the same boundary, so that a repeated build sends the same

@@ -19,6 +19,7 @@ from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api import client as docker_client
 from kiln.compute_drivers.heat.conf import opts as heat_opts
 from kiln.compute_drivers.heat.driver import StackDriver
+from kiln.compute_drivers.ironic.api.client import Ironic
 from kiln.compute_drivers.nova.api.client import Services
 from kiln.compute_drivers.nova.notifications.bus import Bus
 from kiln.engine.work_sources.boards import BoardAway
@@ -36,6 +37,7 @@ from tests.unit.cluster_drivers.swarm.case import a_node
 from tests.unit.cluster_drivers.swarm.test_line import authority, certified
 from tests.unit.compute_drivers.appliance.samples import machine
 from tests.unit.compute_drivers.docker.test_settings import options
+from tests.unit.compute_drivers.ironic.written import written as ironic_conf
 from tests.unit.compute_drivers.nova.written import written
 
 DOCUMENT = {'point': 'before-build', 'invocation': 'i-1'}
@@ -165,6 +167,20 @@ def heat_compute(port, limit_s):
         driver.close()
 
 
+def ironic(port, limit_s):
+    conf = ironic_conf(
+        f'baremetal_endpoint_override = http://127.0.0.1:{port}', 'microversion = 1.100',
+        'auth_type = none', 'timeout = 1',
+    )  # fmt: skip
+    session, region = nova_session.open_session(conf)
+    client = Ironic(conf, session, region=region, clock=SYSTEM_CLOCK)
+    try:
+        with deadline_scope(Deadline.after(limit_s)):
+            return client.ask(Asked.of('list', 'nodes'), 'GET', '/nodes')
+    finally:
+        client.close()
+
+
 def redis_circuit(port, limit_s):
     storage = redis_storage(f'redis://127.0.0.1:{port}')('east')
     try:
@@ -217,7 +233,7 @@ CLIENTS = {
     one.__name__: one
     for one in (
         node_engine, ready_http, ready_tcp, probe_http, probe_tcp, webhook, appliance_probe,
-        docker_engine, docker_ssh, nova, keystone, heat, heat_compute, redis_circuit,
+        docker_engine, docker_ssh, nova, keystone, heat, heat_compute, ironic, redis_circuit,
         board_redis, board_etcd, board_zookeeper, notifications,
     )
 }  # fmt: skip
@@ -232,6 +248,7 @@ COVERED = {
     'kiln.foreign.http_adapter': 'docker_engine',
     'kiln.compute_drivers.docker.api.client': 'docker_engine',
     'kiln.compute_drivers.docker.api.ssh': 'docker_ssh',
+    'kiln.compute_drivers.ironic.api.client': 'ironic',
     'kiln.compute_drivers.nova.api.client': 'nova',
     'kiln.compute_drivers.authoring.openstack_failures': 'keystone',
     'kiln.openstack.session': 'keystone',

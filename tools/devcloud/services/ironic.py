@@ -12,7 +12,7 @@ INTERFACES = {
     'bios': 'fake,no-bios,redfish',
     'boot': 'fake,redfish-virtual-media',
     'console': 'fake,no-console',
-    'deploy': 'fake,direct',
+    'deploy': 'fake,direct,custom-agent',
     'firmware': 'fake,no-firmware',
     'inspect': 'fake,no-inspect,redfish',
     'management': 'fake,redfish',

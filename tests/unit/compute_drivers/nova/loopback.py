@@ -43,7 +43,7 @@ class Loopback:
                 self.end_headers()
                 self.wfile.write(body)
 
-            do_GET = do_POST = do_DELETE = answer  # noqa: N815
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815
 
             def date_time_string(self, timestamp=None):
                 return super().date_time_string(clock.time() if timestamp is None else timestamp)

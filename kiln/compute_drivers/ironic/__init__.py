@@ -1,0 +1,1 @@
+"""Bare-metal amphorae: nodes of Ironic, claimed by allocations."""

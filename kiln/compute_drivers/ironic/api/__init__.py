@@ -1,0 +1,1 @@
+"""Requests to Ironic, and the mapping of its errors."""

@@ -1,0 +1,243 @@
+"""HTTP client of Ironic: JSON, or one of kiln's errors.
+
+keystoneauth has the tokens, the catalogue and the connections; all else is here, so that
+no request, and none of its contents, is logged by anybody else.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from keystoneauth1 import exceptions as ksa
+from keystoneauth1 import session
+
+from kiln.clock import Clock, current_deadline
+from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.authoring.openstack_failures import no_entry, unanswered
+from kiln.compute_drivers.ironic.api import errors
+from kiln.exceptions import (
+    ConfigurationError,
+    Outcome,
+    ServiceTimeout,
+    ServiceUnavailable,
+    UnsupportedOperation,
+)
+from kiln.foreign.exchange import exchange
+from kiln.foreign.http_adapter import MOST_BYTES
+from kiln.openstack.replies import Reply
+
+LOG = logging.getLogger(__name__)
+
+#: The microversions that kiln's own test suites have passed with. The oldest has claims that
+#: can be changed, config drives from JSON, and network data of nodes.
+OLDEST, NEWEST = '1.69', '1.115'
+SERVICE = 'baremetal'
+#: The microversion from which on nodes have a history.
+HISTORY = 78
+
+_VERSION = 'X-OpenStack-Ironic-API-Version'
+_LOWEST = 'X-OpenStack-Ironic-API-Minimum-Version'
+_HIGHEST = 'X-OpenStack-Ironic-API-Maximum-Version'
+#: Seconds between two attempts while another request holds a node.
+_LOCKED_S = 0.25
+#: Pages after which a list is given up: it repeats itself.
+_MOST_PAGES = 10_000
+
+
+class Ironic:
+    """Requests to one Ironic, for any number of threads."""
+
+    def __init__(
+        self, conf: Any, keystone: session.Session, *, region: str | None, clock: Clock
+    ) -> None:
+        self._session = keystone
+        self._where = {'interface': conf.valid_interfaces, 'region_name': region}
+        self._override: str | None = conf.baremetal_endpoint_override
+        self._timeout_s, self._connect_timeout_s = conf.timeout, conf.connect_timeout
+        self._lock_wait_s = conf.lock_wait
+        self._page_size = conf.page_size
+        self._pinned: str | None = conf.microversion
+        if self._pinned and not minor(OLDEST) <= minor(self._pinned) <= minor(NEWEST):
+            raise ConfigurationError(
+                f'Cannot use microversion {self._pinned}: it must be from {OLDEST} to {NEWEST}.'
+            )
+        self._clock = clock
+        # By the address that has it: a new catalogue can name another one.
+        self._versions: dict[str, str] = {}
+
+    def close(self) -> None:
+        self._session.session.close()
+
+    def ask(
+        self,
+        asked: Asked,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+    ) -> Any:
+        """Send one request; return the JSON of the answer, empty if it has no body.
+
+        It is repeated for a while if another request holds the node.
+
+        :raises AmphoraComputeError: the request got no answer, or an error.
+        """
+        base = self._endpoint(asked)
+        headers = {_VERSION: self._version(asked, base), 'Accept': 'application/json'}
+        more: dict[str, Any] = {'params': query} if query else {}
+        if body is not None:
+            more['json'] = body
+        end = self._clock.monotonic() + self._lock_wait_s
+        while True:
+            reply, content = self._exchange(asked, base + path, method, headers, more)
+            if not errors.is_locked(reply) or self._clock.monotonic() >= end:
+                break
+            deadline = current_deadline()
+            if deadline is not None and deadline.remaining_s() <= _LOCKED_S:
+                break
+            self._clock.sleep(_LOCKED_S)
+        if reply.status >= 300:
+            if reply.reason is None or reply.status == 406:
+                # Another Ironic, or another version of it, might answer here by now.
+                self._versions.pop(base, None)
+            raise errors.refused(asked, reply, now=self._clock.time())
+        if reply.body is None and content:
+            raise errors.unreadable(asked, reply)
+        return reply.body or {}
+
+    def pages(
+        self, asked: Asked, path: str, key: str, query: Mapping[str, Any]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield all rows of a list, page by page, each once."""
+        marker: dict[str, Any] = {}
+        for _ in range(_MOST_PAGES):
+            given = {**query, 'limit': self._page_size, **marker}
+            answer = self.ask(asked, 'GET', path, query=given)
+            rows = answer.get(key) if isinstance(answer, Mapping) else None
+            if not isinstance(rows, list):
+                raise asked.error(
+                    ServiceUnavailable, f'what answers there is not Ironic: it has no {key}.'
+                )
+            yield from rows
+            # Ironic can allow fewer rows than requested, and shows that only by a link.
+            if not rows or not answer.get('next'):
+                return
+            marker = {'marker': rows[-1]['uuid']}
+
+    def version(self, asked: Asked) -> str:
+        """Return the microversion of the requests."""
+        return self._version(asked, self._endpoint(asked))
+
+    # ---- one request -------------------------------------------------------------
+
+    def _exchange(
+        self, asked: Asked, url: str, method: str, headers: Mapping[str, str], more: Any
+    ) -> tuple[Reply, bytes]:
+        timeout = self._timeout(asked)
+        started = self._clock.monotonic()
+        try:
+            # keystoneauth's own debug log would hold user data.
+            # With all redirects, and a new token if one is needed.
+            with exchange(max(timeout)):
+                response = self._session.request(
+                    url, method, raise_exc=False, log=False, timeout=timeout,
+                    headers=dict(headers), **more,
+                )  # fmt: skip
+        except ksa.ClientException as exc:
+            self._versions.clear()
+            raise unanswered(asked, SERVICE, exc) from exc
+        reply = Reply(
+            service=SERVICE,
+            status=response.status_code,
+            headers=response.headers,
+            body=_json(response),
+        )
+        took_ms = 1000 * (self._clock.monotonic() - started)
+        LOG.debug(
+            'ironic %s %s: %s in %.0f ms (%s)',
+            method, response.url, reply.status, took_ms, reply.request_id,
+        )  # fmt: skip
+        return reply, response.content.strip()
+
+    def _timeout(self, asked: Asked) -> tuple[float, float]:
+        deadline = current_deadline()
+        left_s = math.inf if deadline is None else deadline.remaining_s()
+        if left_s <= 0:
+            raise asked.error(
+                ServiceTimeout,
+                'no time was left for a request to Ironic.',
+                outcome=Outcome.NOT_APPLIED,
+            )
+        return min(self._connect_timeout_s, left_s), min(self._timeout_s, left_s)
+
+    # ---- the endpoint and its version ---------------------------------------------
+
+    def _endpoint(self, asked: Asked) -> str:
+        """Return the URL of Ironic after getting a token; an error here means: not sent."""
+        try:
+            # All that Keystone answers until there is a token.
+            with exchange(self._timeout_s, MOST_BYTES):
+                self._session.get_auth_headers()
+                url = self._override or self._session.get_endpoint(
+                    service_type=SERVICE, **self._where
+                )
+        except ksa.EndpointNotFound:
+            url = None
+        except ksa.ClientException as exc:
+            raise no_entry(asked, exc) from exc
+        if not url:
+            raise asked.error(
+                ServiceUnavailable,
+                'the catalogue has no Ironic. Set baremetal_endpoint_override, or correct '
+                'region_name or valid_interfaces.',
+                retryable=False,
+            )
+        return str(url).rstrip('/').removesuffix('/v1') + '/v1'
+
+    def _version(self, asked: Asked, base: str) -> str:
+        if self._pinned:
+            return self._pinned
+        # Two threads can negotiate at the same time: with a lock, one would wait.
+        version = self._versions.get(base)
+        if version is None:
+            version = self._versions[base] = self._negotiated(asked, base)
+        return version
+
+    def _negotiated(self, asked: Asked, base: str) -> str:
+        looking = Asked(
+            verb=asked.verb, subject=asked.subject, amphora_id=asked.amphora_id,
+            build_key=asked.build_key, resource_id=asked.resource_id, looking=True,
+        )  # fmt: skip
+        headers = {'Accept': 'application/json'}
+        reply, _ = self._exchange(looking, base, 'GET', headers, {})
+        lowest, highest = reply.headers.get(_LOWEST), reply.headers.get(_HIGHEST)
+        if reply.status >= 300:
+            raise errors.refused(looking, reply, now=self._clock.time())
+        if not lowest or not highest:
+            raise looking.error(ServiceUnavailable, f'what answers at {base} is not Ironic.')
+        if minor(highest) < minor(OLDEST) or minor(lowest) > minor(NEWEST):
+            raise looking.error(
+                UnsupportedOperation,
+                f'Ironic at {base} has microversions {lowest} to {highest}; kiln needs one of '
+                f'{OLDEST} to {NEWEST}.',
+            )
+        return min(highest, NEWEST, key=minor)
+
+
+def minor(version: str) -> int:
+    """Return the number behind the dot of a microversion."""
+    try:
+        return int(version.partition('.')[2])
+    except ValueError:
+        return 0
+
+
+def _json(response: Any) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        return None

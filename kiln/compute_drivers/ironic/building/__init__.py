@@ -1,0 +1,1 @@
+"""Builds on Ironic: what is deployed, and the claims of nodes."""

@@ -1,0 +1,111 @@
+"""Simulated nodes of the real Ironic, enrolled for the tests and removed after them."""
+
+import time
+
+VERSION = {'X-OpenStack-Ironic-API-Version': '1.109'}
+#: The property that names the zone of a node: each group of conductors needs a conductor.
+ZONE = 'rack'
+ZONES = ('kit-rack-a', 'kit-rack-b')
+WAIT_S = 120
+_STEP_S = 0.1
+
+
+class Nodes:
+    """Requests to Ironic itself, as its operator."""
+
+    def __init__(self, session, url):
+        self._session = session
+        self.url = url.rstrip('/')
+
+    def ask(self, method, path, *, check=True, **body):
+        """Send a request; return the JSON of the answer."""
+        answer = self._session.request(
+            f'{self.url}/v1{path}', method, headers=VERSION, raise_exc=False, **body
+        )
+        if check and answer.status_code >= 300:
+            raise AssertionError(f'{method} {path}: {answer.status_code} {answer.text}')
+        return answer.json() if answer.content else {}
+
+    def of(self, resource_class, query=''):
+        """Return the nodes of a resource class."""
+        fields = 'uuid,name,provision_state,power_state,instance_uuid'
+        path = f'/nodes?resource_class={resource_class}&limit=1000&fields={fields}{query}'
+        return self.ask('GET', path)['nodes']
+
+    def until(self, look):
+        """Wait until something is so, and return it."""
+        end = time.monotonic() + WAIT_S
+        while not (found := look()):
+            if time.monotonic() > end:
+                raise AssertionError('it did not come in time')
+            time.sleep(_STEP_S)
+        return found
+
+    def provision(self, node, target, **more):
+        self.ask('PUT', f'/nodes/{node}/states/provision', json={'target': target, **more})
+
+    def power(self, node, target):
+        self.ask('PUT', f'/nodes/{node}/states/power', json={'target': target})
+
+    def enrol(self, resource_class, count, **given):
+        """Enrol nodes of a class, and wait until all are available and powered on."""
+        ids = [self._create(resource_class, at, **given) for at in range(count)]
+        for target, state in (('manage', 'manageable'), ('provide', 'available')):
+            for node in ids:
+                self.provision(node, target)
+            self._until_all(resource_class, 'provision_state', state)
+            if target == 'manage':
+                # Ironic claims no node whose power state is not known.
+                for node in ids:
+                    self.power(node, 'power on')
+                self._until_all(resource_class, 'power_state', 'power on')
+        return ids
+
+    def _until_all(self, resource_class, field, value):
+        self.until(lambda: {one[field] for one in self.of(resource_class)} == {value})
+
+    def _create(self, resource_class, at, **given):
+        mac = f'52:54:00:00:00:{at:02x}'
+        body = {
+            'driver': 'fake-hardware',
+            'name': f'{resource_class}-{at}',
+            'resource_class': resource_class,
+            'driver_info': {'deploy_kernel': 'file:///k', 'deploy_ramdisk': 'file:///r'},
+            'properties': {ZONE: ZONES[at % 2], 'local_gb': 40},
+            'network_data': _network_data(mac, f'192.0.2.{at + 1}'),
+            **{f'{kind}_interface': 'fake' for kind in ('boot', 'management', 'power')},
+            **given,
+        }
+        return self.ask('POST', '/nodes', json=body)['uuid']
+
+    def switch_on(self, resource_class):
+        """Switch all free nodes on: the deploy of a simulated node does not."""
+        off = [
+            one['uuid']
+            for one in self.of(resource_class, '&provision_state=available&associated=false')
+            if one['power_state'] != 'power on'
+        ]
+        for node in off:
+            self.power(node, 'power on')
+        for node in off:
+            self.until(lambda at=node: self.power_of(at) == 'power on')
+
+    def power_of(self, node):
+        return self.ask('GET', f'/nodes/{node}?fields=power_state')['power_state']
+
+    def remove(self, resource_class):
+        for node in self.of(resource_class):
+            at = f'/nodes/{node["uuid"]}'
+            self.ask(
+                'PUT', f'{at}/maintenance', json={'reason': 'the tests are over'}, check=False
+            )
+            self.ask('DELETE', at, check=False)
+
+
+def _network_data(mac, address):
+    network = {
+        'id': 'first', 'type': 'ipv4', 'link': 'one', 'ip_address': address,
+        'netmask': '255.255.255.0', 'network_id': 'first', 'routes': [],
+    }  # fmt: skip
+    links = [{'id': 'one', 'type': 'phy', 'ethernet_mac_address': mac}]
+    return {'links': links, 'networks': [network], 'services': []}

@@ -1,0 +1,115 @@
+"""A played Ironic: allocations and nodes of one class, with answers in Ironic's form."""
+
+import json
+import re
+
+from tests.unit.compute_drivers.nova.loopback import Loopback
+
+LOWEST, HIGHEST = (f'X-OpenStack-Ironic-API-{end}-Version' for end in ('Minimum', 'Maximum'))
+NONE_FREE = 'no available nodes match the resource class bm'
+
+
+def fault(status, said):
+    """Return an error in the form of Ironic."""
+    return status, {}, {'error_message': json.dumps({'faultstring': said})}
+
+
+class PlayedIronic(Loopback):
+    """Keeps claims and one node; ``refusals`` has answers of the next requests, by regex."""
+
+    def __init__(self, **node):
+        super().__init__()
+        self.claims = {}
+        self.nodes = [
+            {
+                'uuid': 'n-1', 'name': 'node-1', 'resource_class': 'bm', 'traits': ['CUSTOM_A'],
+                'conductor_group': 'east', 'provision_state': 'available', 'instance_uuid': None,
+                'power_state': 'power on', 'properties': {}, 'instance_info': {}, **node,
+            }
+        ]  # fmt: skip
+        self.refusals = []
+        #: What the next claims end with, in place of a node.
+        self.claim_errors = []
+
+    def answer(self, what, query):
+        for at, (pattern, found) in enumerate(self.refusals):
+            if re.fullmatch(pattern, what):
+                del self.refusals[at]
+                return self.encoded(found)
+        sent = self.asked[-1][2]
+        method, _, path = what.partition(' /v1')
+        found = self.found(method, path.strip('/').split('/'), json.loads(sent) if sent else None)
+        return self.encoded(found)
+
+    def encoded(self, found):
+        self.answers['now'] = found
+        return super().answer('now', {})
+
+    def found(self, method, parts, body):
+        match method, parts:
+            case 'GET', ['']:
+                return 200, {LOWEST: '1.1', HIGHEST: '1.115'}, {'id': 'v1'}
+            case 'GET', ['allocations']:
+                return {'allocations': list(self.claims.values())}
+            case 'POST', ['allocations']:
+                return self.claim(body)
+            case method, ['allocations', name]:
+                return self.on_claim(method, name, body)
+            case 'GET', ['nodes']:
+                return {'nodes': self.nodes}
+            case 'GET', ['nodes', _, 'history']:
+                return {'history': []}
+            case 'GET' | 'PATCH', ['nodes', _]:
+                return self.nodes[0]
+            case 'PUT', ['nodes', _, 'states', 'provision']:
+                return self.provision(body['target'])
+        raise AssertionError(f'{method} {parts}')
+
+    def claim(self, body):
+        if self.of_name(body['name']):
+            return fault(409, f'An allocation with name {body["name"]} already exists.')
+        made = {**body, 'state': 'active', 'node_uuid': 'n-1', 'last_error': None}
+        if self.claim_errors:
+            said = self.claim_errors.pop(0)
+            made |= {'state': 'error', 'node_uuid': None, 'last_error': said}
+        else:
+            self.nodes[0]['instance_uuid'] = made['uuid']
+        self.claims[made['uuid']] = made
+        return 201, {}, made
+
+    def of_name(self, name):
+        return next(
+            (one for one in self.claims.values() if name in (one['name'], one['uuid'])), None
+        )
+
+    def on_claim(self, method, name, body):
+        found = self.of_name(name)
+        if found is None:
+            return fault(404, f'Allocation {name} could not be found.')
+        if method == 'DELETE':
+            del self.claims[found['uuid']]
+            self.nodes[0]['instance_uuid'] = None
+            return 204, {}, ''
+        for change in body or ():
+            *_, field = change['path'].split('/')
+            found['extra']['kiln'][field] = change['value']
+        return found
+
+    def provision(self, target):
+        node = self.nodes[0]
+        if target == 'deleted':
+            if node['provision_state'] == 'deploying':
+                return fault(
+                    400,
+                    'The requested action "deleted" can not be performed on node "n-1" while it '
+                    'is in state "deploying".',
+                )
+            self.claims.pop(node['instance_uuid'])
+            node |= {'instance_uuid': None, 'provision_state': 'cleaning'}
+        else:
+            node['provision_state'] = 'deploying'
+        return 202, {}, ''
+
+    def sent(self, what):
+        """Return the bodies of requests of one kind."""
+        return [json.loads(body) for one, _, body in self.asked if re.fullmatch(what, one)]
