@@ -56,7 +56,7 @@ dist: $(STAMP)
 # The newest packages that a site and a build need, by their hashes. The files are committed.
 LOCK = $(RELEASING)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
     --generate-hashes --no-config --custom-compile-command 'make constraints'
-EXTRAS := clusters docker heat jobboard mariadb metrics nova notifications postgresql redis tracing
+EXTRAS := clusters docker heat ironic jobboard mariadb metrics nova notifications postgresql redis tracing
 constraints: $(RELEASING)/.installed
 	$(LOCK) setup.cfg $(EXTRAS:%=--extra=%) --output-file constraints.txt
 	echo setuptools | $(LOCK) - --output-file tools/building.txt
