@@ -8,7 +8,7 @@ import importlib.metadata
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.metadata import Distribution
 
 KILN = 'kiln-compute'
@@ -58,7 +58,7 @@ def needed_extra(
         return None
     for dist in _candidates(lacking, owner):
         extras = _extras(dist)
-        extra = _bringing(extras, module, driver)
+        extra = _bringing(extras, module, {driver, *_parts(lacking)})
         # A failed import of the driver's own modules is not a missing library.
         if extra is None and absent and _importer(lacking) not in ('', 'kiln', 'stevedore', top):
             extra = _of_driver(extras, driver)
@@ -101,10 +101,19 @@ def _candidates(lacking: ImportError, owner: Distribution | None) -> Iterator[Di
 
 def _importer(lacking: ImportError) -> str:
     """Return the top-level package of the module with the import statement."""
-    frames = [frame for frame, _ in traceback.walk_tb(lacking.__traceback__)]
-    names = (str(frame.f_globals.get('__name__', '')) for frame in reversed(frames))
-    tops = (name.partition('.')[0] for name in names)
+    tops = (name.partition('.')[0] for name in reversed(_importers(lacking)))
     return next((top for top in tops if top not in ('importlib', '_frozen_importlib')), '')
+
+
+def _importers(lacking: ImportError) -> list[str]:
+    """Return the modules through which an import came, the one with the statement last."""
+    frames = (frame for frame, _ in traceback.walk_tb(lacking.__traceback__))
+    return [str(frame.f_globals.get('__name__', '')) for frame in frames]
+
+
+def _parts(lacking: ImportError) -> set[str]:
+    """Return the names of all packages and modules through which an import came."""
+    return {part for name in _importers(lacking) for part in name.split('.')}
 
 
 def _extras(dist: Distribution) -> Mapping[str, Sequence[str]]:
@@ -117,13 +126,19 @@ def _extras(dist: Distribution) -> Mapping[str, Sequence[str]]:
     return found
 
 
-def _bringing(extras: Mapping[str, Sequence[str]], module: str, driver: str) -> str | None:
-    """Return the extra with a distribution named like a module."""
+def _bringing(
+    extras: Mapping[str, Sequence[str]], module: str, asking: Collection[str]
+) -> str | None:
+    """Return the extra with a distribution named like a module.
+
+    Of several, one that is named like what needs the module.
+    """
+    named = set(map(_normal, asking))
     found = [extra for extra, names in extras.items() if any(_brings(n, module) for n in names)]
     # The extra for tests contains everything; the smallest extra is specific.
     return min(
         found,
-        key=lambda extra: (_normal(extra) != _normal(driver), len(extras[extra]), extra),
+        key=lambda extra: (_normal(extra) not in named, len(extras[extra]), extra),
         default=None,
     )
 

@@ -16,7 +16,8 @@ class Watched(unittest.TestCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.runs = Runs(self.folder / 'runs', 'one')
         self.watcher = RunWatcher()
-        os.mkfifo(self.folder / 'go')
+        for name in ('go', 'end'):
+            os.mkfifo(self.folder / name)
 
     def start(self, script):
         job = Job(
@@ -28,8 +29,8 @@ class Watched(unittest.TestCase):
         self.addCleanup(run.kill)
         return run
 
-    def go(self):
-        (self.folder / 'go').write_text('go\n')
+    def go(self, pipe='go'):
+        (self.folder / pipe).write_text('go\n')
 
     def watch(self, run, size=0):
         """Watch a run; return what waits until the watch has ended."""
@@ -38,13 +39,13 @@ class Watched(unittest.TestCase):
         return told
 
     def test_a_line_that_a_run_prints_ends_the_watch(self):
-        run = self.start('read x <"$AT/go"; echo "$x"; read x <"$AT/go"')
+        run = self.start('read x <"$AT/go"; echo "$x"; read x <"$AT/end"')
         told = self.watch(run)
         self.assertFalse(told.is_set())
         self.go()
         told.wait()
         self.assertEqual(b'go\n', run.output(9))
-        self.go()
+        self.go('end')
         run.wait()
 
     def test_the_end_of_a_run_ends_the_watch(self):

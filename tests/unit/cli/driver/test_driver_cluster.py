@@ -160,11 +160,11 @@ class NeedsAnExtra(Installed, ClusterShell):
         (folder / 'driver.yaml').write_text(
             'version: 1.0.0\nprovides: [[vm, ubuntu, kubernetes]]\n'
         )
-        # A package of kiln's extra heat, the smallest that has it; no module has this name.
+        # A package of kiln's extra ironic, the smallest that has it; no module has this name.
         (folder / 'driver.py').write_text('import openstacksdk\n')
         row = self.rows('list')['code_v1']
         self.assertEqual(
-            ('not installed', "pip install 'kiln-compute[heat]'"), (row['state'], row['reason'])
+            ('not installed', "pip install 'kiln-compute[ironic]'"), (row['state'], row['reason'])
         )
         self.assertEqual([('code_v1', 'not installed')], self.problems(1, 'code_v1'))
 

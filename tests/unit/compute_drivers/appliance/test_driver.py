@@ -240,13 +240,15 @@ class Working(PoolCase):
 
     def test_a_reboot_command_learns_if_it_is_hard_and_can_fail(self):
         driver = self.open_commanded(
-            reboot=f'echo $KILN_HARD >> {self.folder}/hard; test $KILN_HARD = 1'
+            reboot=f'echo $KILN_HARD >> {self.folder}/hard; '
+            f'until test -e {self.folder}/on; do sleep 0.01; done; test $KILN_HARD = 1'
         )
         amphora_id = self.built(driver)
         driver.reboot(amphora_id, hard=True)
         self.assertEqual('rebooting', driver.status(amphora_id).task_state)
         with self.assertRaises(InstanceStateConflict):
             driver.reboot(amphora_id)
+        (self.folder / 'on').touch()
         self.until(lambda: driver.status(amphora_id).ready)
         with self.warned():
             driver.reboot(amphora_id)
