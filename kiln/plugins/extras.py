@@ -131,7 +131,7 @@ def _bringing(
 ) -> str | None:
     """Return the extra with a distribution named like a module.
 
-    Of several, one that is named like what needs the module.
+    An extra that is named like what needs the module comes first.
     """
     named = set(map(_normal, asking))
     found = [extra for extra, names in extras.items() if any(_brings(n, module) for n in names)]

@@ -149,16 +149,17 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
         asked = _about('reboot', amphora_id)
         claim, node = self._running(asked)
         if translate.state_of(claim, node) is State.SUSPENDED:
-            raise asked.error(
-                InstanceStateConflict, 'its node is powered off. Resume it.', retryable=False
-            )
+            raise _powered_off(asked)
         self._power(asked, node, 'rebooting' if hard else 'soft rebooting')
 
     def _rebuild(self, amphora_id: str, image_id: str | None) -> None:
         asked = _about('rebuild', amphora_id)
         claim, node = self._pair(asked)
         state = translate.state_of(claim, node)
-        if node is None or state not in (State.ACTIVE, State.SUSPENDED, State.ERROR):
+        if state is State.SUSPENDED:
+            # Not every deploy switches its node on at the end.
+            raise _powered_off(asked)
+        if node is None or state not in (State.ACTIVE, State.ERROR):
             raise _in_state(asked, state)
         path = f'/nodes/{node["uuid"]}'
         info = {} if image_id is None else image_info(asked, image_id)
@@ -326,6 +327,12 @@ def _about(verb: str, amphora_id: str) -> Asked:
     if not _ID.fullmatch(amphora_id):
         raise asked.error(InstanceNotFoundError, 'Ironic has no ids of that form.')
     return asked
+
+
+def _powered_off(asked: Asked) -> AmphoraComputeError:
+    return asked.error(
+        InstanceStateConflict, 'its node is powered off. Resume it.', retryable=False
+    )
 
 
 def _in_state(asked: Asked, state: State) -> AmphoraComputeError:

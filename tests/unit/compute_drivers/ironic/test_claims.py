@@ -5,6 +5,7 @@ import unittest
 from kiln.compute_drivers.ironic.driver import IronicDriver
 from kiln.exceptions import (
     BuildOutcomeUnknown,
+    InstanceStateConflict,
     InsufficientCapacity,
     InvalidBuildRequest,
     Outcome,
@@ -178,3 +179,10 @@ class Rebuilds(Case):
         self.ironic.nodes[0]['provision_state'] = 'deploy failed'
         found = self.driver.get_amphora(amphora_id=built)
         self.assertEqual((State.ERROR, True, None), (found.state, found.served, found.fault_code))
+
+    def test_a_node_that_is_powered_off_is_neither_rebuilt_nor_rebooted(self):
+        built = self.build()
+        self.ironic.nodes[0] |= {'provision_state': 'active', 'power_state': 'power off'}
+        for act in (self.driver.rebuild, self.driver.reboot):
+            with self.assertRaisesRegex(InstanceStateConflict, 'powered off. Resume it'):
+                act(built)
