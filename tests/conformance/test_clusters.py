@@ -10,7 +10,6 @@ import kiln
 from kiln.clusters.models import NodeState
 from kiln.testing.clusters import (
     ClusterDriverConformance,
-    OwnEngineConformance,
     run_cluster_conformance,
 )
 from kiln.testing.clusters.behaviours.journeys import JourneyFixture
@@ -39,20 +38,6 @@ class ExampleConformance(ClusterDriverConformance, unittest.TestCase):
     driver = EXAMPLE
 
 
-class MeshConformance(ClusterDriverConformance, unittest.TestCase):
-    """The models that authors copy."""
-
-    driver = str(MODELS / 'mesh_v1')
-    refused = ({'port': 1023}, {'port': 65_536})
-
-    def expected_outputs(self, nodes):
-        return {'nodes': [f'{node.name}={node.address}:7946' for node in ready(nodes)]}
-
-
-class QuorumConformance(ClusterDriverConformance, unittest.TestCase):
-    driver = str(MODELS / 'quorum_v1')
-
-
 class Creations(JourneyFixture, unittest.TestCase):
     driver = NODES
 
@@ -66,10 +51,6 @@ class PlayedCreations(Creations):
     """The same on machines that a bench plays."""
 
     driver = str(MODELS / 'quorum_v1')
-
-
-class StackConformance(OwnEngineConformance, unittest.TestCase):
-    driver = str(MODELS / 'stack_v1')
 
 
 class Report(unittest.TestCase):

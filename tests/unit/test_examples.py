@@ -15,7 +15,7 @@ from kiln.wrappers.operations.operation import Operation
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / 'doc' / 'examples'
 # The programs in programs/ are run, and killed, by tests/functional/cli; the drivers in
-# cluster_drivers/ are used by tests/unit/cli/cluster/test_model_drivers.py.
+# cluster_drivers/ are used by tests/functional/clusters/test_model_commands.py.
 ELSEWHERE = {'programs', 'cluster_drivers'}
 PROGRAMS = sorted(
     one for one in EXAMPLES.rglob('*.py') if not ELSEWHERE & set(one.relative_to(EXAMPLES).parts)

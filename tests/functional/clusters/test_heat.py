@@ -3,7 +3,8 @@
 import unittest
 
 from kiln.testing.clusters import OwnEngineConformance
-from tests.conformance.heat_bench import GroupBench, HeatBench
+from tests.functional.clusters.heat_bench import GroupBench, HeatBench, WebBench
+from tests.unit.test_layering import ROOT
 
 
 class GeneratedConformance(OwnEngineConformance, unittest.TestCase):
@@ -16,3 +17,10 @@ class GroupConformance(OwnEngineConformance, unittest.TestCase):
 
     driver = 'kiln.cluster_drivers.heat_group_v1.driver:Driver'
     bench_class = GroupBench
+
+
+class FolderConformance(OwnEngineConformance, unittest.TestCase):
+    """A driver of a template and mappings alone; 000-9, 000-10, 000-17."""
+
+    driver = str(ROOT / 'doc/examples/cluster_drivers/web_on_heat_v1')
+    bench_class = WebBench

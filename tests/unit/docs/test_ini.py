@@ -19,7 +19,7 @@ OTHERS = {
     '[Service]': 'a drop-in of systemd; tests/functional/systemd starts the unit',
     '[controller_worker]': 'octavia.conf; tests/functional/octavia starts Octavia with it',
     '[notifications]': 'nova.conf; tests/functional/nova has Nova notify',
-    '[stack]': 'options of an example driver; tests/unit/cli/cluster/test_model_drivers.py',
+    '[stack]': 'options of an example driver; tests/functional/clusters/test_model_commands.py',
     '[options.entry_points]': 'setup.cfg of a vendor; tests/functional/scaffold installs one',
 }
 #: Drivers of vendors: their options are not those of kiln.

@@ -86,7 +86,7 @@ def test_every_file_of_the_examples_is_used_by_a_test_or_a_page():
     # tests/unit/test_examples.py runs them all.
     here = ROOT / 'doc/examples'
     for path in here.rglob('*'):
-        # The drivers are packages, judged whole by tests/unit/cli/cluster/test_model_drivers.py.
+        # The drivers are packages: tests/functional/clusters/test_model_commands.py runs them.
         if path.suffix not in ('', '.py', '.pyc') and 'cluster_drivers' not in path.parts:
             assert path.name in used, path
     for driver in (here / 'cluster_drivers').iterdir():

@@ -27,7 +27,7 @@ PARTS = {
     'tests/unit/testing/proxy/test_urls.py has the same call',
     'deadline = current_deadline()': 'a part of a method; tests/unit/testing/test_teaching.py',
     'from stack_v1.bench import StackBench': 'it needs the engine of the example; '
-    'tests/unit/cli/cluster/test_model_drivers.py runs it',
+    'tests/functional/clusters/test_model_commands.py runs it',
 }
 SETTINGS = {
     # Seconds between two polls: an example shows the calls, not their duration.

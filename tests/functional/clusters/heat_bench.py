@@ -122,7 +122,7 @@ class HeatBench(EngineBench):
 class Generated(GeneratedDriver):
     """The generated driver on the played Heat."""
 
-    bench = 'tests.conformance.heat_bench:HeatBench'
+    bench = 'tests.functional.clusters.heat_bench:HeatBench'
 
 
 class GroupBench(HeatBench):
