@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 from tests.kit.program_animals import copy_of_model
+from tests.unit.test_layering import ROOT
 
 KILLS = int(os.environ.get('KILN_KILLS', '2'))
 _NEVER = 1_000_000_000
@@ -52,9 +53,9 @@ class Kills(unittest.TestCase):
             'counts': counts, 'generation': generation, 'kill_at': kill_at,
         }  # fmt: skip
         done = subprocess.run(
-            [sys.executable, '-m', 'tests.unit.cluster_drivers.command.pursuer',
+            [sys.executable, '-m', 'tests.functional.clusters.pursuer',
              json.dumps(given)],
-            capture_output=True, text=True, check=False, cwd=pathlib.Path(__file__).parents[4],
+            capture_output=True, text=True, check=False, cwd=ROOT,
         )  # fmt: skip
         self.assertIn(done.returncode, (0, -signal.SIGKILL), done.stderr)
         return json.loads(done.stdout) if done.returncode == 0 else None
