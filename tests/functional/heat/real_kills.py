@@ -11,6 +11,11 @@ class OnRealHeat(CloudTestCase):
     services = ('heat',)
     alone = False
 
+    def setUp(self):
+        super().setUp()
+        # Tests before this one have left them to the cloud, and they go sooner or later.
+        self.left = self.server_ids()
+
     def credentials(self):
         return credentials()
 
@@ -19,7 +24,10 @@ class OnRealHeat(CloudTestCase):
 
     def servers(self):
         # The project has nothing else, so a server without a stack is found here.
-        return len(ask('/servers', service='compute')['servers'])
+        return len(self.server_ids() - self.left)
+
+    def server_ids(self):
+        return {one['id'] for one in ask('/servers', service='compute')['servers']}
 
 
 class RealKilling(OnRealHeat, killing.Killing):
