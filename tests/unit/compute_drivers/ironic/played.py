@@ -63,6 +63,8 @@ class PlayedIronic(Loopback):
                 return self.nodes[0]
             case 'PUT', ['nodes', _, 'states', 'provision']:
                 return self.provision(body['target'])
+            case 'PUT' | 'DELETE', ['nodes', _, *_]:
+                return 202, {}, ''
         raise AssertionError(f'{method} {parts}')
 
     def claim(self, body):
