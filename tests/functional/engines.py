@@ -3,9 +3,6 @@
 Their folder is KILN_ENGINE_HOME (see tools/devengine). The first test that needs an engine
 starts it, unless it runs already; the process that started it stops it after the tests.
 An engine that cannot start is a failure, never a skipped test.
-
-With KILN_ENGINE_SHARED, the engine runs already, and several runs of tests share it: mutants of
-a driver are judged side by side. Then it is neither started nor claimed.
 """
 
 import atexit
@@ -52,8 +49,6 @@ def run(kind, *arguments, check=True):
 def engine(kind='docker'):
     """Return the place of an engine that is up, for this run of the tests."""
     place = Place(default_home(), kind)
-    if os.environ.get('KILN_ENGINE_SHARED'):
-        return place
     _claim(place.home, kind)
     run(kind, 'up')
     return place

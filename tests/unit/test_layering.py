@@ -66,6 +66,7 @@ MAY_IMPORT = {
     'kiln.openstack': {'kiln.clock', 'kiln.exceptions', 'kiln.foreign'},
     # ---- compute
     'kiln.compute_drivers': CONTRACT,
+    'kiln.compute_drivers.authoring.openstack_answers': CONTRACT | {'kiln.openstack'},
     'kiln.compute_drivers.authoring.openstack_failures': CONTRACT | {'kiln.openstack'},
     'kiln.compute_drivers.ironic': CONTRACT | {'kiln.openstack'},
     'kiln.compute_drivers.nova': CONTRACT | {'kiln.openstack'},

@@ -16,6 +16,7 @@ from keystoneauth1 import session
 
 from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.authoring.openstack_answers import unreadable
 from kiln.compute_drivers.authoring.openstack_failures import no_entry, unanswered
 from kiln.compute_drivers.ironic.api import errors
 from kiln.exceptions import (
@@ -106,7 +107,7 @@ class Ironic:
                 self._versions.pop(base, None)
             raise errors.refused(asked, reply, now=self._clock.time())
         if reply.body is None and content:
-            raise errors.unreadable(asked, reply)
+            raise unreadable(asked, reply)
         return reply.body or {}
 
     def pages(

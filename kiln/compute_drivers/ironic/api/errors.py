@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
 
 from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.authoring.openstack_answers import PLAIN, Meaning, refusal, unforeseen
 from kiln.exceptions import (
     AmphoraComputeError,
-    AuthenticationFailed,
     BuildConflict,
-    BuildOutcomeUnknown,
     DeleteFailed,
     InstanceNotFoundError,
     InstanceStateConflict,
     InvalidBuildRequest,
     InvalidRequest,
-    Outcome,
     PermissionDenied,
     RateLimited,
     ResourceNotFoundError,
     ServiceUnavailable,
-    UnsupportedOperation,
-    Verdict,
 )
 from kiln.openstack.replies import Reply
 
@@ -34,14 +30,10 @@ _STATE = re.compile(
     r'maintenance mode',
     re.IGNORECASE,
 )
-_KIND: dict[int, type[AmphoraComputeError]] = {
-    401: AuthenticationFailed,
+_KIND: Mapping[int, type[AmphoraComputeError]] = {
+    **PLAIN,
     403: PermissionDenied,
-    406: UnsupportedOperation,
-    408: ServiceUnavailable,
     413: RateLimited,
-    429: RateLimited,
-    501: UnsupportedOperation,
 }
 
 
@@ -52,20 +44,10 @@ def is_locked(reply: Reply) -> bool:
 
 def refused(asked: Asked, reply: Reply, *, now: float) -> AmphoraComputeError:
     """Return the error for an answer with a status of 300 or above."""
-    kind, more = _meaning(asked, reply)
-    said = reply.reason
-    if said is None:
-        address = ', or a wrong endpoint,' if reply.status in (300, 404) else ''
-        why = f'something in front of Ironic{address} answered {reply.status}'
-    else:
-        why = f'Ironic answered {reply.status}: {said.rstrip(".")}'
-    more.setdefault('retry_after', reply.retry_after(now))
-    return asked.error(
-        kind, f'{why}.', http_status=reply.status, request_id=reply.request_id, **more
-    )
+    return refusal(asked, reply, _meaning(asked, reply), now=now)
 
 
-def _meaning(asked: Asked, reply: Reply) -> tuple[type[AmphoraComputeError], dict[str, Any]]:
+def _meaning(asked: Asked, reply: Reply) -> Meaning:
     status, said = reply.status, reply.reason or ''
     if kind := _KIND.get(status):
         return kind, {}
@@ -74,18 +56,10 @@ def _meaning(asked: Asked, reply: Reply) -> tuple[type[AmphoraComputeError], dic
             return _in_conflict(asked, reply, said)
         case 404:
             return _not_found(asked, reply), {}
-    if status < 400:
-        return ServiceUnavailable, {}
-    if status < 500:
-        return AmphoraComputeError, {'outcome': Outcome.NOT_APPLIED, 'circuit': Verdict.NEUTRAL}
-    if asked.making:
-        return BuildOutcomeUnknown, {}
-    return ServiceUnavailable, {'outcome': asked.left}
+    return unforeseen(asked, status)
 
 
-def _in_conflict(
-    asked: Asked, reply: Reply, said: str
-) -> tuple[type[AmphoraComputeError], dict[str, Any]]:
+def _in_conflict(asked: Asked, reply: Reply, said: str) -> Meaning:
     locked = is_locked(reply)
     if asked.verb == 'delete':
         return DeleteFailed, {'retryable': locked}
@@ -106,15 +80,3 @@ def _not_found(asked: Asked, reply: Reply) -> type[AmphoraComputeError]:
     if asked.amphora_id is not None and 'allocation' in reply.reason.lower():
         return InstanceNotFoundError
     return ResourceNotFoundError
-
-
-def unreadable(asked: Asked, reply: Reply) -> AmphoraComputeError:
-    """Return the error for a successful answer that is not Ironic's own."""
-    kind = BuildOutcomeUnknown if asked.making else ServiceUnavailable
-    return asked.error(
-        kind,
-        f'something in front of Ironic answered {reply.status} without JSON.',
-        outcome=asked.left,
-        http_status=reply.status,
-        request_id=reply.request_id,
-    )

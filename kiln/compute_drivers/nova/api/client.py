@@ -20,6 +20,7 @@ from novaclient.client import SessionClient
 
 from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.authoring.openstack_answers import unreadable
 from kiln.compute_drivers.authoring.openstack_failures import no_entry, unanswered
 from kiln.compute_drivers.nova.api import errors
 from kiln.compute_drivers.nova.api.paging import PageSize
@@ -131,7 +132,7 @@ class Services:
         if reply.status >= 300:
             raise self._refused(asked, reply)
         if found is None and response.content:
-            raise errors.unreadable(asked, reply)
+            raise unreadable(asked, reply)
         return found or {}
 
     def pages(

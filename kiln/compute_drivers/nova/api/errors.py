@@ -11,14 +11,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.authoring.openstack_answers import PLAIN, Meaning, refusal, unforeseen
 from kiln.exceptions import (
     AmphoraComputeError,
-    AuthenticationFailed,
     BuildConflict,
-    BuildOutcomeUnknown,
     DeleteFailed,
     InstanceNotFoundError,
     InstanceStateConflict,
@@ -26,15 +24,12 @@ from kiln.exceptions import (
     InvalidBuildRequest,
     InvalidRequest,
     NotSuspendedError,
-    Outcome,
     PermissionDenied,
     QuotaExceeded,
     RateLimited,
     ResourceNotFoundError,
     ServiceUnavailable,
-    UnsupportedOperation,
     UserDataTooLarge,
-    Verdict,
 )
 from kiln.openstack.replies import Reply
 
@@ -61,40 +56,20 @@ _PASSING = re.compile(r'\btask_state\b|\bvm_state building\b')
 
 def refused(asked: Asked, reply: Reply, *, now: float) -> AmphoraComputeError:
     """Return the error for a response with a status of 300 or above."""
-    kind, more = _meaning(asked, reply)
-    said = reply.reason
-    if issubclass(kind, InstanceStateConflict) and _OF_STATE.search(said or ''):
+    meaning = _meaning(asked, reply)
+    if issubclass(meaning[0], InstanceStateConflict) and _OF_STATE.search(reply.reason or ''):
         # Callers take a conflict that names a port for one about the port.
         asked = dataclasses.replace(asked, resource_id=None)
-    if said is None:
-        address = ', or a wrong endpoint,' if reply.status in _ASTRAY else ''
-        why = f'something in front of {reply.who}{address} answered {reply.status}'
-    else:
-        why = f'{reply.who} answered {reply.status}: {said.rstrip(".")}'
-    more.setdefault('retry_after', reply.retry_after(now))
-    return asked.error(
-        kind, f'{why}.', http_status=reply.status, request_id=reply.request_id, **more
-    )
+    return refusal(asked, reply, meaning, now=now)
 
 
 # What the service of an amphora calls it, in a 404.
 _INSTANCES: Mapping[str, str] = {'compute': 'instance', 'orchestration': 'stack'}
-# The statuses that a wrong address returns.
-_ASTRAY = (300, 404)
-# The statuses that mean the same for every request and every author.
-_PLAIN: Mapping[int, type[AmphoraComputeError]] = {
-    401: AuthenticationFailed,
-    406: UnsupportedOperation,
-    # The request did not arrive as a whole.
-    408: ServiceUnavailable,
-    429: RateLimited,
-    501: UnsupportedOperation,
-}
 
 
-def _meaning(asked: Asked, reply: Reply) -> tuple[type[AmphoraComputeError], dict[str, Any]]:
+def _meaning(asked: Asked, reply: Reply) -> Meaning:
     status, said = reply.status, reply.reason or ''
-    if plain := _PLAIN.get(status):
+    if plain := PLAIN.get(status):
         return plain, {}
     match status:
         case 400:
@@ -107,14 +82,7 @@ def _meaning(asked: Asked, reply: Reply) -> tuple[type[AmphoraComputeError], dic
             return _conflict(asked, said)
         case 413:
             return _too_large(asked, reply), {}
-    if status < 400:
-        return ServiceUnavailable, {}
-    if status < 500:
-        return AmphoraComputeError, {'outcome': Outcome.NOT_APPLIED, 'circuit': Verdict.NEUTRAL}
-    # The request might have taken effect before the response failed.
-    if asked.making:
-        return BuildOutcomeUnknown, {}
-    return ServiceUnavailable, {'outcome': asked.left}
+    return unforeseen(asked, status)
 
 
 def _bad_request(asked: Asked, reply: Reply, said: str) -> type[AmphoraComputeError]:
@@ -144,7 +112,7 @@ def _not_found(asked: Asked, reply: Reply) -> type[AmphoraComputeError]:
     return ResourceNotFoundError
 
 
-def _conflict(asked: Asked, said: str) -> tuple[type[AmphoraComputeError], dict[str, Any]]:
+def _conflict(asked: Asked, said: str) -> Meaning:
     # Neutron answers 409 for a full quota; Nova for a busy instance, which does
     # not stay busy.
     busy = _PASSING.search(said) is not None
@@ -164,19 +132,6 @@ def _too_large(asked: Asked, reply: Reply) -> type[AmphoraComputeError]:
     if 'retry-after' in reply.headers or 'overLimit' in body:
         return RateLimited
     return UserDataTooLarge if asked.building else InvalidRequest
-
-
-def unreadable(asked: Asked, reply: Reply) -> AmphoraComputeError:
-    """Return the error for a successful response that is not the service's own."""
-    why = f'something in front of {reply.who} answered {reply.status} without JSON.'
-    kind = BuildOutcomeUnknown if asked.making else ServiceUnavailable
-    return asked.error(
-        kind,
-        why,
-        outcome=asked.left,
-        http_status=reply.status,
-        request_id=reply.request_id,
-    )
 
 
 def fault_code(fault: str | None) -> str | None:

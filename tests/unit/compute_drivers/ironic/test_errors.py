@@ -4,7 +4,8 @@ import json
 import unittest
 
 from kiln.compute_drivers.authoring.error_context import Asked
-from kiln.compute_drivers.ironic.api.errors import is_locked, refused, unreadable
+from kiln.compute_drivers.authoring.openstack_answers import unreadable
+from kiln.compute_drivers.ironic.api.errors import is_locked, refused
 from kiln.exceptions import (
     AmphoraComputeError,
     AuthenticationFailed,

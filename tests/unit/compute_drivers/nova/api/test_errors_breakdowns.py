@@ -3,6 +3,7 @@
 import unittest
 
 from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.authoring.openstack_answers import unreadable
 from kiln.compute_drivers.nova.api import errors
 from kiln.exceptions import (
     BuildOutcomeUnknown,
@@ -91,7 +92,7 @@ class Breakdowns(Table):
     def test_a_successful_response_without_json_is_an_error(self):
         page = Reply(service='compute', status=200, headers={'x-openstack-request-id': 'req-7'})
         for asked, kind in ((BUILD, BuildOutcomeUnknown), (STATUS, ServiceUnavailable)):
-            error = errors.unreadable(asked, page)
+            error = unreadable(asked, page)
             self.assertIs(kind, type(error))
             self.assertIs(UNKNOWN, error.outcome)
             self.assertEqual((200, 'req-7'), (error.http_status, error.request_id))
@@ -106,7 +107,7 @@ class LookUps(unittest.TestCase):
     def test_a_failed_look_up_leaves_no_build_in_doubt(self):
         found = [
             errors.refused(self.asked, reply('proxies/haproxy_503'), now=NOW),
-            errors.unreadable(self.asked, reply('proxies/nginx_502')),
+            unreadable(self.asked, reply('proxies/nginx_502')),
             *(
                 self.asked.unanswered('Glance', 'it took too long', sent=sent, slow=slow)
                 for sent in (True, False)
