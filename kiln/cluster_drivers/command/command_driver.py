@@ -187,9 +187,12 @@ class CommandDriver(ClusterDriver):
     def preview_cluster(
         self, context: Context, cluster: Cluster, plan: PlannedChange
     ) -> Sequence[str]:
-        """Return what the program foresees."""
+        """Return what the program foresees.
+
+        :raises ClusterDriverError: it does not foresee anything, or cannot now.
+        """
         if Verb.PLAN not in self.verbs_known:
-            return (f'{self.name} plans nodes by itself; its changes are not shown',)
+            raise ClusterDriverError('Its program has no verb "plan".')
         remove = {'nodes': list(plan.named)} if plan.named else {}
         result = self._told(Verb.PLAN, context, cluster, kind=plan.kind.value, remove=remove)
         return self._understood(protocol.changes, result)

@@ -20,6 +20,8 @@ from kiln.exceptions import ConfigurationError, ServiceUnavailable
 _VERSION = 1
 # When a process last changed a shared file, by the clock of the host. An older cloud has none.
 _CLOCK = 'CREATE TABLE IF NOT EXISTS clock (seen_at REAL NOT NULL)'
+# Seconds between two notes of it: a smaller jump makes no action noticeably longer.
+_NOTED_S = 1.0
 # The statements that begin, keep and undo a change. In memory, all changes are
 # savepoints of one transaction that never ends: the cost of a COMMIT there grows
 # with the size of the database, that of a savepoint does not.
@@ -241,6 +243,8 @@ class Store:
         if now < seen_at:
             self._db.execute('UPDATE machines SET due = due - ?', (seen_at - now,))
             self._db.execute('UPDATE machines SET created_at = min(created_at, ?)', (now,))
+        elif now - seen_at < _NOTED_S:
+            return
         self._db.execute('UPDATE clock SET seen_at = ?', (now,))
 
     def _any_due(self, now: float) -> bool:

@@ -345,9 +345,9 @@ class Plans(CommandCase):
         self.assertEqual(('resize', {'nodes': ['n3']}), (asked['kind'], asked['remove']))
         self.assertIsNone(self.runs().latest(), 'a plan is not a run')
 
-    def test_without_the_verb_changes_are_not_shown(self):
-        (said,) = self.planned('*) exit 1 ;;', described=DESCRIBED)
-        self.assertEqual('acme_v1 plans nodes by itself; its changes are not shown', said)
+    def test_without_the_verb_the_plan_says_so(self):
+        with self.assertRaisesRegex(ClusterDriverError, 'Its program has no verb "plan".'):
+            self.planned('*) exit 1 ;;', described=DESCRIBED)
 
     def test_a_plan_that_fails_is_one_sentence_with_its_words(self):
         with self.assertRaisesRegex(ClusterDriverError, 'cannot plan cluster .*: no inventory'):
