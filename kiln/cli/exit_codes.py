@@ -114,6 +114,7 @@ CODES: dict[type[BaseException], ExitCode] = {
     cluster_exc.WithProblems: ExitCode.USAGE,
     cluster_exc.DriverSelectionError: ExitCode.USAGE,
     cluster_exc.MissingCapability: ExitCode.UNSUPPORTED,
+    cluster_exc.RemovalRefused: ExitCode.CONFLICT,
     cluster_exc.ClusterDriverError: ExitCode.UNFORESEEN,
 }
 

@@ -6,7 +6,7 @@ import abc
 from collections.abc import Callable, Sequence
 
 from kiln.cluster_drivers.values import Context
-from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.exceptions import ClusterDriverError, RemovalRefused
 from kiln.clusters.models import Cluster, Node
 from kiln.clusters.spec import NodeGroupSpec
 
@@ -33,11 +33,12 @@ class ScaleManager(abc.ABC):
 
         :param nodes: The nodes to choose from, in the order of the group's rules: all nodes of
             a flavor and zone that has too many, or the nodes that a user named.
-        :raises ClusterDriverError: the driver returns too few nodes, or other nodes.
+        :raises RemovalRefused: the driver returns too few nodes.
+        :raises ClusterDriverError: it returns other nodes.
         """
         order = checked_order(self.order, nodegroup, nodes)
         if len(order) < number:
-            raise ClusterDriverError(
+            raise RemovalRefused(
                 f'Cannot remove {number} of the nodes of group {nodegroup.name}: the driver '
                 f'allows {len(order) or "none"} now.',
                 f"{'Remove fewer nodes. ' if order else ''}'kiln node remove --force' removes a "

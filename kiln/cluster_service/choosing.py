@@ -28,7 +28,7 @@ def chosen(
     The number of nodes removed from each flavor and zone stays as the group's rules have
     it. The driver is asked about named nodes too, unless the request is forced.
 
-    :raises ClusterDriverError: the driver lets too few nodes go.
+    :raises RemovalRefused: the driver lets too few nodes go.
     """
     there = [node for node in members if not going(node)]
     asked = [node for node in there if node.id in named]
@@ -57,7 +57,7 @@ def removals(
 
     Nodes that are replaced are not chosen here: the engine asks about each in its turn.
 
-    :raises ClusterDriverError: the driver lets too few nodes go.
+    :raises RemovalRefused: the driver lets too few nodes go.
     """
     removed: list[str] = []
     for one in questions:

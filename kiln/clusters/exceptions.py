@@ -146,6 +146,13 @@ class ClusterDriverDefect(ClusterDriverError):
         super().__init__(reason, hint, retryable)
 
 
+class RemovalRefused(ClusterDriverError):
+    """A cluster driver does not let so many of the nodes go now; nothing was done."""
+
+    code = 'removal_refused'
+    remedy = "Remove fewer nodes, or force it with 'kiln node remove --force'."
+
+
 class MissingCapability(ClusterDriverError):
     """A cluster driver cannot do what was requested; nothing was done."""
 

@@ -42,7 +42,7 @@ class ScaleChoice:
     ) -> tuple[Node, ...]:
         """Return the nodes to remove.
 
-        :raises ClusterDriverError: the driver lets too few of them go.
+        :raises RemovalRefused: the driver lets too few of them go.
         """
         with self._asking('order') as manager:
             return self._taken(manager.victims(group, nodes, number))

@@ -120,7 +120,7 @@ class Quorum(MachinesShell):
 
     def test_a_majority_stays(self):
         before = self.names()
-        said = self.fails(ExitCode.UNFORESEEN, 'cluster', 'scale', 'web', '1', '--yes')
+        said = self.fails(ExitCode.CONFLICT, 'cluster', 'scale', 'web', '1', '--yes')
         self.assertIn('the driver allows 1', said)
         self.assertEqual(before, self.names())
         self.ok('cluster', 'scale', 'web', '2', '--yes')

@@ -81,7 +81,7 @@ class Metrics(ForeignShell):
             self.assertRegex(one['reason'], r'^OSError: nobody answers \(.*driver.py:\d+\)$')
 
     def test_a_scale_manager_reads_the_monitor(self):
-        self.assertIn('allows 1', self.fails(ExitCode.UNFORESEEN, 'cluster', 'scale', 'web', '1'))
+        self.assertIn('allows 1', self.fails(ExitCode.CONFLICT, 'cluster', 'scale', 'web', '1'))
         self.ok('cluster', 'scale', 'web', '2', '--yes')
         self.assertTrue(self.calls('pull'))
 

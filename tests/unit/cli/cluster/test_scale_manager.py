@@ -62,7 +62,7 @@ class ScaleManagers(ForeignShell):
 
     def refused(self, *argv):
         before = self.nodes()
-        said = self.fails(ExitCode.UNFORESEEN, *argv)
+        said = self.fails(ExitCode.CONFLICT, *argv)
         self.assertIn('the driver allows', said)
         self.assertIn('node remove --force', said)
         self.assertEqual(before, self.nodes())
