@@ -48,6 +48,7 @@ class NodeOperation(abc.ABC):
         node = member.node
         return lifecycle.next_action(
             node,
+            sought=member.sought,
             elsewhere=node.state is NodeState.FAILED and self._state.desired.moves_elsewhere(node),
             reset=self._reset_action(member),
             forced=self._forced,

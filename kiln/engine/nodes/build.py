@@ -80,6 +80,7 @@ class Build(NodeAction):
         """Write the intent, and send the build after the commit."""
         member = self._nodes.get(node_id)
         if member is not None and error is None and self._still_wanted(member, aim):
+            member.resent = member.node.state is NodeState.BUILDING
             self._nodes.change(member, state=NodeState.BUILDING)
             self._tx.intend(self.kind, member.node)
             self._bootstraps[node_id] = bootstrap
@@ -153,12 +154,14 @@ class Build(NodeAction):
         super().take(node_id, value, error)
 
     def result(self, member: Member, value: str) -> None:
-        self._nodes.change(member, compute_id=value, state=NodeState.BOOTING, cause=None)
-        self._tx.accept(member.node, value)
-        self._tx.settle(ActionKind.BUILD, member.node)
+        self._built(member, value)
 
     def failed(self, member: Member, error: BaseException) -> None:
         """Without capacity, try the next place at once; after the last one wait, then restart."""
+        if member.resent and lifecycle.made_nothing(error):
+            member.sought, member.absent = True, 0
+            self._nodes.change(member, cause=lifecycle.cause_of(error))
+            return
         super().failed(member, error)
         if isinstance(error, InsufficientCapacity):
             if self._state.desired.has_other_places(member.node):
@@ -171,7 +174,11 @@ class Build(NodeAction):
 
 
 class Find(NodeAction):
-    """Searches for the machine of a node that is removed before its build returned an id."""
+    """Searches for the machine of a build that returned no id.
+
+    Its node is removed; or a repeat of the build was refused, which does not tell what the first
+    request did.
+    """
 
     kind = ActionKind.FIND
 
@@ -179,13 +186,22 @@ class Find(NodeAction):
         return self._compute(node).find_build(build_key(node))
 
     def result(self, member: Member, value: Amphora | None) -> None:
+        doomed = bool(member.node.doomed)
         if value is not None:
-            self._nodes.change(member, compute_id=value.id, state=NodeState.DELETING)
-            self._tx.accept(member.node, value.id)
+            member.sought = False
+            if doomed:
+                self._nodes.change(member, compute_id=value.id, state=NodeState.DELETING)
+                self._tx.accept(member.node, value.id)
+            else:
+                self._built(member, value.id)
             return
         # What was sent can still be on its way, so absence is believed the second time.
         member.absent += 1
-        if member.absent >= 2:
+        if member.absent < 2:
+            member.not_before = self._tx.monotonic + self._state.parts.settings.settle_s
+        elif doomed:
             self._nodes.forget(member)
         else:
-            member.not_before = self._tx.monotonic + self._state.parts.settings.settle_s
+            member.sought = False
+            # Sent once more, and a refusal is certain then.
+            self._nodes.change(member, state=NodeState.PLANNED)

@@ -29,6 +29,10 @@ class Member:
     relieved: bool = False
     #: True if its reset has ended, in the operation under way.
     settled: bool = False
+    #: True if the build under way repeats a request whose answer nobody has seen.
+    resent: bool = False
+    #: True if that repeat was refused: the earlier request might have made the machine.
+    sought: bool = False
     #: How often a poll for its build found nothing.
     absent: int = 0
     #: Nothing is done for it before this time, by the monotonic clock.

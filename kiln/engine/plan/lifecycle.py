@@ -106,10 +106,17 @@ DURING = {
 
 
 def next_action(
-    node: Node, *, elsewhere: bool = False, reset: ActionKind | None = None, forced: bool = False
+    node: Node,
+    *,
+    sought: bool = False,
+    elsewhere: bool = False,
+    reset: ActionKind | None = None,
+    forced: bool = False,
 ) -> ActionKind:
     """Return the next action of a node; REST without one.
 
+    :param sought: a repeat of its build was refused, and the first request might have made the
+        machine.
     :param elsewhere: its build failed for lack of room, and is tried at another place.
     :param reset: the next action if it is RESETTING, and an operation resets it.
     :param forced: it is removed whatever its state, and not drained.
@@ -121,6 +128,8 @@ def next_action(
     if node.state is NodeState.FAILED and (node.doomed or elsewhere):
         # Without an id it was refused for certain: there is nothing to delete.
         return ActionKind.DELETE if node.compute_id else ActionKind.FORGET
+    if node.state is NodeState.BUILDING and sought:
+        return ActionKind.FIND
     kind = (_LEAVING if node.doomed else _STAYING).get(node.state, ActionKind.REST)
     # A machine without a known id can only be found by its build key.
     return ActionKind.FIND if kind in _BY_ID and node.compute_id is None else kind
@@ -166,7 +175,7 @@ def after_failure(kind: ActionKind, node: Node, error: BaseException, tries: int
     if kind in EXPECTING and isinstance(error, _ENDS):
         return failed
     if kind in _RESETS:
-        return failed if _refused(error) else again
+        return failed if _fails_each_time(error) else again
     # All other actions only poll or remove. They are repeated until the deadline of the
     # operation, since giving up would leave something behind.
     return again
@@ -178,17 +187,22 @@ def refused_for_good(error: BaseException) -> bool:
     return isinstance(error, wrong) and error.outcome is Outcome.NOT_APPLIED
 
 
+def made_nothing(error: BaseException) -> bool:
+    """Return whether a build that failed has made nothing, whatever an earlier one has made."""
+    return not isinstance(error, AmphoraComputeError) or error.outcome is Outcome.NOT_APPLIED
+
+
 def _after_build(error: BaseException, again: Verdict, failed: Verdict) -> Verdict:
     if not isinstance(error, AmphoraComputeError):
         return failed
-    if error.outcome is not Outcome.NOT_APPLIED:
+    if not made_nothing(error):
         return again
     if error.retryable or isinstance(error, InsufficientCapacity | QuotaExceeded):
         return dataclasses.replace(again, state=NodeState.PLANNED)
     return failed
 
 
-def _refused(error: BaseException) -> bool:
+def _fails_each_time(error: BaseException) -> bool:
     """Return whether a reset that failed would fail each time."""
     if not isinstance(error, AmphoraComputeError):
         return True

@@ -45,23 +45,29 @@ def opened(url):
     return database
 
 
+def emptied(url):
+    """Return the open test database with empty tables of this revision."""
+    database = opened(url)
+    if revision_of(database) != REVISION:
+        with database.writing() as connection:
+            metadata.drop_all(connection)
+            connection.execute(sa.text('DROP TABLE IF EXISTS alembic_version'))
+        upgrade(database)
+    with database.writing() as connection:
+        for table in reversed(metadata.sorted_tables):
+            if table.name != 'counter':
+                connection.execute(sa.delete(table))
+        connection.execute(sa.text('UPDATE counter SET last = 0'))
+    return database
+
+
 class OnServer:
     """Makes a suite use a server, with empty tables for each test."""
 
     server = None
 
     def make_url(self):
-        database = opened(self.server.url)
-        if revision_of(database) != REVISION:
-            with database.writing() as connection:
-                metadata.drop_all(connection)
-                connection.execute(sa.text('DROP TABLE IF EXISTS alembic_version'))
-            upgrade(database)
-        with database.writing() as connection:
-            for table in reversed(metadata.sorted_tables):
-                if table.name != 'counter':
-                    connection.execute(sa.delete(table))
-            connection.execute(sa.text('UPDATE counter SET last = 0'))
+        emptied(self.server.url)
         # No process creates the keys of a server by itself.
         KeyFile(self.folder / 'kiln.keys').advance()
         return self.server.url

@@ -79,10 +79,10 @@ class SiteFolder:
             *(one.format(folder=self.path) for one in words),
         ]
 
-    def copied(self, path):
-        """Return a copy; nobody uses the original meanwhile."""
+    def copied(self, path, url=None):
+        """Return a copy, with the same or another store; nobody uses the original meanwhile."""
         shutil.copytree(self.path, path)
-        return SiteFolder(path)
+        return SiteFolder(path, url=url)
 
     def store(self):
         return open_store(self.url, keys=self.path / 'kiln.keys')

@@ -1,6 +1,7 @@
 """A new owner of a cluster continues from the store, and from nothing else."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 
@@ -67,9 +68,42 @@ class LeftBehind(Site):
         there = {one.id: one for one in self.nodes(cluster, gone=True)}
         self.assertIs(NodeState.GONE, there[node.id].state)
 
-    def left_building(self, groups):
-        """Send a node's first build without recording its response; return the rest."""
-        cluster = self.created(group(1))
+    def test_a_repeat_that_is_refused_does_not_hide_what_the_first_request_made(self):
+        for fault in 'capacity', 'quota', 'conflict':
+            with self.subTest(fault):
+                cluster, sent, operation = self.left_building([group(1)], f'build:{fault}:times=1')
+                self.succeeded(operation)
+                self.assert_whole(cluster, 1)
+                self.assertIn(sent, self.machines())
+                self.succeeded(self.submit(cluster, OperationKind.DELETE))
+
+    def test_a_repeat_that_is_refused_is_sent_again_if_the_first_made_nothing(self):
+        node, cluster = self.leave(NodeState.BUILDING, compute_id=None)
+        former = self.parts.backends.get(None).find_build(build_key(node)).result(120)
+        self.parts.backends.get(None).delete(former.id, wait=True).result(120)
+        self.write(cluster, node=dataclasses.replace(node, attempt=2))
+        self.fault('build:capacity:times=2')
+        self.take_over_and(cluster)
+        self.assert_whole(cluster, 2)
+        self.assertEqual(3, self.store.nodes.get(cluster.id, node.id).attempt)
+
+    def test_a_node_that_goes_leaves_nothing_of_a_build_whose_repeat_was_refused(self):
+        # Nobody finds out before it is to go.
+        self.fault('find_build:refuse:times=3')
+        cluster, _, operation = self.left_building([group(1)], 'build:capacity:times=1')
+        self.until(lambda: any(one.cause for one in self.nodes(cluster)))
+        self.store.operations.cancel(operation.id)
+        self.conductor.wake()
+        self.ended(operation)
+        self.succeeded(self.change(cluster, group(0)))
+        self.assertEqual({}, self.machines())
+
+    def left_building(self, groups, fault=None):
+        """Send a node's first build without recording its response; return the rest.
+
+        A fault is what another conductor meets first.
+        """
+        cluster = self.created(group(1), name=re.sub('[^a-z]', '-', f'for-{fault}'))
         self.conductor.close()
         (node,) = self.nodes(cluster)
         sent, machine = node.compute_id, self.machines()[node.compute_id]
@@ -77,6 +111,8 @@ class LeftBehind(Site):
         unanswered = {'state': NodeState.BUILDING, 'compute_id': None, 'address': None}
         self.write(cluster, node=dataclasses.replace(node, **unanswered))
         operation = self.change(cluster, *groups)
+        if fault is not None:
+            self.fault(fault)
         self.take_over()
         return cluster, sent, operation
 

@@ -71,6 +71,7 @@ class NextAct(unittest.TestCase):
 
     def test_a_request_that_might_have_been_sent_is_searched_first(self):
         self.assertIs(ActionKind.FIND, next_action(node(NodeState.BUILDING, doomed='asked')))
+        self.assertIs(ActionKind.FIND, next_action(node(NodeState.BUILDING), sought=True))
         for state in (NodeState.DELETING, NodeState.UNKNOWN):
             self.assertIs(ActionKind.FIND, next_action(node(state, compute_id=None)))
 
