@@ -124,14 +124,21 @@ class MariadbServer(Server):
         self.url = f'mariadb://kiln:{PASSWORD}@127.0.0.1:{self.port}/kiln'
 
     def prepare(self):
+        # A server that starts removes what others have in a shared folder.
+        self._spare = self.folder / 'tmp'
+        self._spare.mkdir()
+        if self._as:
+            shutil.chown(self._spare, self._as['user'])
         self.run(
             self._install, '--no-defaults', f'--datadir={self.folder / "data"}',
+            f'--tmpdir={self._spare}',
             '--auth-root-authentication-method=normal', '--skip-test-db',
         )  # fmt: skip
 
     def command(self):
         return (
             self._server, '--no-defaults', f'--datadir={self.folder / "data"}',
+            f'--tmpdir={self._spare}',
             f'--port={self.port}', '--bind-address=127.0.0.1', f'--socket={self.folder / "sock"}',
             f'--pid-file={self.folder / "pid"}', '--skip-name-resolve',
             '--innodb-flush-log-at-trx-commit=0', '--innodb-buffer-pool-size=32M',
