@@ -1,9 +1,11 @@
 """Stores that are damaged: each command says so in a sentence, ends, and takes no machine away.
 
-KILN_DAMAGES is the number of damaged stores: 12, or 200 at full size. KILN_SEED repeats them.
+KILN_DAMAGES is the number of damaged stores on each database: 9, or 70 at full size. KILN_SEED
+repeats them.
 """
 
 import contextlib
+import functools
 import itertools
 import os
 import pathlib
@@ -13,12 +15,17 @@ import sqlite3
 import tempfile
 import unittest
 
+import sqlalchemy as sa
+
 from kiln.cli.exit_codes import ExitCode
 from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.db.tables.schema import metadata
+from tests.functional.db.servers import MariadbServer, PostgresServer, shared
+from tests.functional.hostile.carried import carry, made_anew
 from tests.functional.hostile.runner import Runner
 from tests.functional.hostile.site import SiteFolder
 
-DAMAGES = int(os.environ.get('KILN_DAMAGES', '12'))
+DAMAGES = int(os.environ.get('KILN_DAMAGES', '9'))
 SEED = int(os.environ.get('KILN_SEED', random.randrange(10**6)))
 PAGE = 4096
 #: Each is told what it is by its exit code and its words, which the test looks at.
@@ -59,13 +66,6 @@ def noise_for_a_log(path, dice):
     path.with_name(path.name + '-wal').write_bytes(dice.randbytes(dice.randrange(1, 20_000)))
 
 
-def a_missing_table(path, dice):
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
-        tables = sorted(name for (name,) in connection.execute(query))
-        connection.execute(f'DROP TABLE {dice.choice(tables)}')
-
-
 def a_file_of_something_else(path, dice):
     shutil.copy(path.parent / 'cloud.db', path)
 
@@ -75,21 +75,88 @@ def a_directory(path, dice):
     path.mkdir()
 
 
-def a_later_revision(path, dice):
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-        connection.commit()
+# ---- with statements, on each database ------------------------------------------------------
+
+
+def a_missing_table(connection, dice):
+    # One that no foreign key names.
+    tables = sorted(set(metadata.tables) - {'cluster', 'operation'})
+    connection.execute(sa.text(f'DROP TABLE {dice.choice(tables)}'))
+
+
+def a_missing_column(connection, dice):
+    table, column = dice.choice(
+        (('node', 'cause'), ('cluster', 'outputs'), ('operation', 'args'), ('event', 'facts'))
+    )
+    connection.execute(sa.text(f'ALTER TABLE {table} DROP COLUMN {column}'))
+
+
+def a_value_that_is_none(connection, dice):
+    # Of those that kiln can tell from others: JSON, and words of a list.
+    table, column = dice.choice((
+        ('cluster', 'spec'), ('cluster', 'outputs'), ('cluster', 'trouble'), ('node', 'state'),
+        ('node', 'cause'), ('operation', 'args'), ('operation', 'state'), ('operation', 'kind'),
+        ('event', 'facts'),
+    ))  # fmt: skip
+    value = dice.choice(('', '{', '[]', 'x', '{"a": 1}'))
+    connection.execute(sa.update(metadata.tables[table]).values({column: value}))
+
+
+def no_rows(connection, dice):
+    connection.execute(sa.delete(metadata.tables[dice.choice(('counter', 'operation', 'event'))]))
+
+
+def a_later_revision(connection, dice):
+    connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+
+
+def no_revision(connection, dice):
+    connection.execute(sa.text(dice.choice(
+        ('DELETE FROM alembic_version', 'DROP TABLE alembic_version')
+    )))  # fmt: skip
+
+
+def something_else(connection, dice):
+    metadata.drop_all(connection)
+    connection.execute(sa.text('CREATE TABLE articles (id INTEGER PRIMARY KEY)'))
+
+
+STATEMENTS = (
+    a_missing_table, a_missing_column, a_value_that_is_none, no_rows, a_later_revision,
+    no_revision, something_else,
+)  # fmt: skip
+
+
+def in_a_file(kind, path, dice):
+    engine = sa.create_engine(f'sqlite:///{path}')
+    with engine.begin() as connection:
+        kind(connection, dice)
+    engine.dispose()
 
 
 #: Ways to damage a file of SQLite; each takes the path and the dice.
 KINDS = (
-    a_page_of_noise, a_page_of_zeros, a_few_bits, a_cut, noise_for_a_log, a_missing_table,
-    a_file_of_something_else, a_directory, a_later_revision,
+    a_page_of_noise, a_page_of_zeros, a_few_bits, a_cut, noise_for_a_log, a_file_of_something_else,
+    a_directory, *(functools.partial(in_a_file, kind) for kind in STATEMENTS),
 )  # fmt: skip
 
 
-class Damaged(unittest.TestCase):
+def name_of(kind):
+    return kind.args[0].__name__ if isinstance(kind, functools.partial) else kind.__name__
+
+
+def setUpModule():
+    DamagedOnPostgres.server = shared(PostgresServer)
+    DamagedOnMariadb.server = shared(MariadbServer)
+
+
+class Damaged:
+    """Tests that run on each kind of database."""
+
+    kinds = STATEMENTS
+
     def setUp(self):
+        super().setUp()
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.runner = Runner()
         self.addCleanup(self.runner.close)
@@ -107,12 +174,10 @@ class Damaged(unittest.TestCase):
             return cloud.count()
 
     def test_every_command_says_so_and_ends(self):
-        dice = random.Random(SEED)
-        for number, kind in zip(range(DAMAGES), itertools.cycle(KINDS), strict=False):
-            what = f'KILN_SEED={SEED}, number {number}: {kind.__name__}'
-            site = self.site.copied(self.folder / str(number))
-            store = site.path / 'kiln.db'
-            kind(store, dice)
+        dice = random.Random(f'{SEED} {type(self).__name__}')
+        for number, kind in zip(range(DAMAGES), itertools.cycle(self.kinds), strict=False):
+            what = f'KILN_SEED={SEED}, number {number}: {name_of(kind)}'
+            site = self.damaged(self.folder / str(number), kind, dice)
             for words in COMMANDS:
                 with self.subTest(what, words=words):
                     self.look(site, words)
@@ -130,6 +195,32 @@ class Damaged(unittest.TestCase):
         if code not in (ExitCode.OK, ExitCode.CHANGES):
             self.assertTrue(err.startswith('kiln: ') or words == ('db', 'check'), err)
             self.assertIn(len(out + err), range(1, 4000))
+
+
+class DamagedFiles(Damaged, unittest.TestCase):
+    kinds = KINDS
+
+    def damaged(self, path, kind, dice):
+        site = self.site.copied(path)
+        kind(site.path / 'kiln.db', dice)
+        return site
+
+
+class OnAServer(unittest.TestCase):
+    def damaged(self, path, kind, dice):
+        database = made_anew(self.server)
+        carry(self.site.path / 'kiln.db', self.server)
+        with database.writing() as connection:
+            kind(connection, dice)
+        return self.site.copied(path, self.server.url)
+
+
+class DamagedOnPostgres(Damaged, OnAServer):
+    pass
+
+
+class DamagedOnMariadb(Damaged, OnAServer):
+    pass
 
 
 if __name__ == '__main__':
