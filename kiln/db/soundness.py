@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -70,7 +71,21 @@ def _tables(connection: sa.Connection) -> tuple[Fault, ...]:
         return (Fault(text, _CORRECT),)
     if _ALEMBIC not in there:
         return ()
-    # Earlier revisions have fewer tables.
     found = connection.scalar(sa.text('SELECT version_num FROM alembic_version'))
-    missing = sorted(_OWN - there) if found == schema.REVISION else []
-    return (Fault(f'it lacks tables: {", ".join(missing)}', _REPLACE),) if missing else ()
+    # Earlier revisions have fewer of both.
+    if found != schema.REVISION:
+        return ()
+    if missing := sorted(_OWN - there):
+        return (Fault(f'it lacks tables: {", ".join(missing)}', _REPLACE),)
+    missing = sorted(_columns(connection))
+    return (Fault(f'it lacks columns: {", ".join(missing)}', _REPLACE),) if missing else ()
+
+
+def _columns(connection: sa.Connection) -> Iterator[str]:
+    """Yield the columns that are not there."""
+    there = sa.inspect(connection).get_multi_columns(filter_names=sorted(_OWN))
+    names = {name: {one['name'] for one in columns} for (_, name), columns in there.items()}
+    for table in schema.metadata.sorted_tables:
+        for column in table.columns:
+            if column.name not in names[table.name]:
+                yield f'{table.name}.{column.name}'

@@ -40,7 +40,7 @@ class Upgrade(KilnCommand):
 
             before = upgrade(database)
             if before == REVISION:
-                self.app.say(f'The store at {database.name} has revision {REVISION} already.')
+                self.app.say(f'The store at {database.name} has revision {REVISION}, as this kiln needs.')
             else:
                 was = f'was {before}' if before else 'had no tables'
                 self.app.say(f'The store at {database.name} has revision {REVISION}; it {was}.')
@@ -49,7 +49,7 @@ class Upgrade(KilnCommand):
 class Check(KilnShow):
     """Show the revision of the tables, their row counts, and leases of dead owners.
 
-    Finds damage, missing tables, and tables of something else. Unbound secrets were written by
+    Finds damage, missing tables and columns, and tables of something else. Unbound secrets were written by
     a former version: rotate-key binds them. The exit status is 6 if this version of kiln cannot
     use the database.
     """

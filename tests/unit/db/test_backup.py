@@ -90,6 +90,11 @@ class Faults(Case):
         with self.assertRaisesRegex(StoreError, 'lacks tables: step'):
             upgrade(self.database())
 
+    def test_a_missing_column_is_named(self):
+        self.sql('ALTER TABLE node DROP COLUMN cause')
+        (fault,) = faults(self.database())
+        self.assertEqual('it lacks columns: node.cause', fault.text)
+
     def test_a_database_of_something_else_stays_as_it_is(self):
         for made in (
             ['CREATE TABLE song (id INTEGER)'],

@@ -60,7 +60,7 @@ class Commands(Shell):
 
     def test_upgrade_reports_what_it_did(self):
         self.ok('db', 'upgrade')
-        self.assertIn(f'has revision {REVISION} already', self.err)
+        self.assertIn(f'has revision {REVISION}, as this kiln needs', self.err)
         self.sql('DROP TABLE alembic_version')
         for name in ('step', 'operation', 'node', 'secret', 'cluster', 'cluster_template', 'lease',
                      'event', 'counter', 'holding', 'tombstone'):  # fmt: skip
