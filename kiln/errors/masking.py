@@ -16,6 +16,8 @@ from kiln.foreign.text import visible
 #: A longer text is cut before it is searched; no error needs as much.
 LONGEST = 32 * 1024
 _MOST_TIMES = 4
+#: Characters at the end of an error that are kept.
+_END = 400
 
 _Span = tuple[int, int]
 
@@ -131,8 +133,17 @@ def _credentials(text: str) -> Iterator[_Span]:
 
 
 def told(text: str, longest: int) -> str:
-    """Return what an error says of a text: no credentials, nothing unseen, and not too much."""
-    return cut(redact(visible(cut(text, LONGEST))), longest)
+    """Return what an error says of a text: no credentials, nothing unseen, and not too much.
+
+    Of a text that is too long, the end is kept: it says what to do. The middle goes last, as
+    nothing before it would tell that the rest is a credential.
+    """
+    shown = redact(visible(cut(text, LONGEST)))
+    if len(shown) <= longest:
+        return shown
+    gap = f' [... {len(text)} characters ...] '
+    end = min(_END, (longest - len(gap)) // 2)
+    return f'{shown[: longest - len(gap) - end]}{gap}{shown[len(shown) - end :]}'
 
 
 def cut(text: str, longest: int) -> str:

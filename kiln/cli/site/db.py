@@ -40,7 +40,9 @@ class Upgrade(KilnCommand):
 
             before = upgrade(database)
             if before == REVISION:
-                self.app.say(f'The store at {database.name} has revision {REVISION}, as this kiln needs.')
+                self.app.say(
+                    f'The store at {database.name} has revision {REVISION}, as this kiln needs.'
+                )
             else:
                 was = f'was {before}' if before else 'had no tables'
                 self.app.say(f'The store at {database.name} has revision {REVISION}; it {was}.')

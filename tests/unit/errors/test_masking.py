@@ -7,7 +7,7 @@ import unittest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kiln.errors.masking import LONGEST, cut, redact
+from kiln.errors.masking import LONGEST, cut, redact, told
 
 SECRET = 'Zq9vZq9vZq9v'
 #: Seconds for a text of a megabyte, of the processor's time.
@@ -140,6 +140,21 @@ class TimeTest(unittest.TestCase):
             redact(text)
             took.append(time.thread_time() - began)
         return min(took)
+
+
+class ToldTest(unittest.TestCase):
+    def test_the_end_of_a_long_error_is_kept_as_it_says_what_to_do(self):
+        shown = told(f'No cluster {"a" * 5000}. List them first.', 1000)
+        self.assertEqual(1000, len(shown))
+        self.assertTrue(shown.startswith('No cluster aaa'), shown)
+        self.assertTrue(shown.endswith('a. List them first.'), shown)
+        self.assertIn(' [... 5029 characters ...] ', shown)
+        self.assertEqual(shown, told(shown, 1000))
+        self.assertEqual('short', told('short', 10))
+
+    def test_a_credential_is_masked_before_the_word_that_names_it_is_cut_out(self):
+        shown = told(f'{"a" * 900} password={"S3cret" * 200}. Wait.', 1000)
+        self.assertNotIn('S3cret', shown)
 
 
 class CutTest(unittest.TestCase):
