@@ -88,6 +88,7 @@ class KilnApp(App):
         #: True after SIGTERM, which ends a command as Ctrl-C does.
         self.terminated = False
         self._error: BaseException | None = None
+        self._is_service = False
         # Private to this run, so that no log configuration silences it.
         self.LOG = logging.Logger('kiln')
         self._complaints = logging.StreamHandler(self.stderr)
@@ -105,7 +106,7 @@ class KilnApp(App):
         self.conf = kiln_conf.load(self.options.config_file, self.options.config_dir)
         # Only oslo.log has options there.
         if 'DEFAULT' in self.conf.list_all_sections():
-            self._log_as_configured()
+            self._set_up_log()
         return self.conf
 
     @functools.cached_property
@@ -220,13 +221,20 @@ class KilnApp(App):
         options = self.options
         if options.debug or options.log_file or options.verbose_level > 1:
             try:
-                self._log_as_configured()
+                self._set_up_log()
             # No command runs at this point, so cliff would not report the error.
             except Exception as exc:
                 self._error = exc
                 raise
 
-    def _log_as_configured(self) -> None:
+    def log_as_service(self) -> None:
+        """Log as configured, or else to stderr, unless options of the command say how."""
+        options = self.options
+        if not options.debug and not options.log_file and options.verbose_level == 1:
+            self._is_service = True
+            self._set_up_log()
+
+    def _set_up_log(self) -> None:
         from kiln.cli import logs
 
         options = self.options
@@ -236,6 +244,7 @@ class KilnApp(App):
             debug=options.debug or options.verbose_level > 2,
             to_stderr=(options.debug or options.verbose_level > 1) and not options.log_file,
             log_file=options.log_file,
+            service=self._is_service,
         )
 
     def initialize_app(self, argv: list[str]) -> None:

@@ -17,6 +17,8 @@ from kiln.exceptions import ConfigurationError, redact_all
 
 #: Other users cannot read a log, which names machines, addresses and owners.
 _MODE = 0o640
+#: Options of oslo.log by which a log goes elsewhere than to stderr.
+_ELSEWHERE = ('log_file', 'log_dir', 'log_config_append', 'use_syslog', 'use_journal')
 
 
 class Masking(logging.Formatter):
@@ -56,8 +58,11 @@ def set_up(
     debug: bool = False,
     to_stderr: bool = False,
     log_file: str | None = None,
+    service: bool = False,
 ) -> None:
     """Configure logging from the options in [DEFAULT]; the arguments override them.
+
+    A service for which no log is configured logs to stderr.
 
     Files of the log that are created are not for other users.
 
@@ -81,6 +86,8 @@ def set_up(
         for name, value in {'debug': debug, 'use_stderr': to_stderr, 'log_file': log_file}.items():
             if value:
                 conf.set_override(name, value)
+        if service and not any(conf[name] for name in _ELSEWHERE):
+            conf.set_default('use_stderr', True)
         _set_up(conf)
     except (cfg.Error, log.LogConfigError, OSError, ValueError) as exc:
         raise ConfigurationError(f'Cannot set up the log: {exc}') from exc

@@ -22,7 +22,8 @@ class Conductor(KilnCommand):
     """Work on clusters until SIGTERM or Ctrl-C.
 
     Several conductors can run, on one host or on many, if they share a database server.
-    Each logs the clusters that it works on. If one dies, another takes over.
+    Each logs the clusters that it works on, as [DEFAULT] says, or else to stderr. If one dies,
+    another takes over.
 
     A shell can start background commands with Ctrl-C ignored; then only SIGTERM ends a
     conductor.
@@ -33,6 +34,7 @@ class Conductor(KilnCommand):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.app.log_as_service()
         # Before anything starts a process, which must not have its variables.
         notifier = Notifier()
         if notifier.watchdog_s is not None:

@@ -24,9 +24,9 @@ class Running(Processes):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.store = self.enterContext(open_store(f'sqlite:///{self.folder}/kiln.db'))
 
-    def conduct(self, interrupt=signal.SIG_DFL):
+    def conduct(self, more='', interrupt=signal.SIG_DFL):
         config = self.folder / 'kiln.conf'
-        config.write_text(CONFIG.format(folder=self.folder))
+        config.write_text(CONFIG.format(folder=self.folder) + more)
         process = self.start('--config-file', str(config), 'conductor', interrupt=interrupt)
         self.said = process.stderr.readline()
         self.assertIn('Working on clusters', self.said)
@@ -40,6 +40,24 @@ class Running(Processes):
                 process.send_signal(how)
                 self.assertEqual(ExitCode.OK, process.wait(PATIENCE_S))
                 self.assertEqual('kiln: Stopping.\n', process.stderr.read())
+
+    def test_a_problem_is_in_what_a_conductor_prints_without_an_option_for_it(self):
+        # Its driver has another version than the one that is installed.
+        cluster = samples.cluster()
+        operation = Operation(id='op', cluster_id=cluster.id, kind=OperationKind.CREATE)
+        self.store.clusters.create(cluster, operation)
+        process = self.conduct('[DEFAULT]\ndebug = false\n')
+        self.assertIn('Cannot work on cluster c-web here', process.stderr.readline())
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(ExitCode.OK, process.wait(PATIENCE_S))
+
+    def test_a_conductor_logs_where_its_configuration_says(self):
+        log = self.folder / 'log'
+        process = self.conduct(f'[DEFAULT]\nlog_file = {log}\n')
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(ExitCode.OK, process.wait(PATIENCE_S))
+        self.assertEqual('kiln: Stopping.\n', process.stderr.read())
+        self.assertTrue(log.exists())
 
     def test_a_conductor_started_without_ctrl_c_prints_that_sigterm_ends_it(self):
         process = self.conduct(interrupt=signal.SIG_IGN)
