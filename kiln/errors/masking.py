@@ -135,8 +135,8 @@ def _credentials(text: str) -> Iterator[_Span]:
 def told(text: str, longest: int) -> str:
     """Return what an error says of a text: no credentials, nothing unseen, and not too much.
 
-    Of a text that is too long, the end is kept: it says what to do. The middle goes last, as
-    nothing before it would tell that the rest is a credential.
+    A text that is too long loses its middle, as its end says what to do; only after masking, since
+    the part that is cut out can be what tells that the rest is a credential.
     """
     shown = redact(visible(cut(text, LONGEST)))
     if len(shown) <= longest:

@@ -51,9 +51,9 @@ class Upgrade(KilnCommand):
 class Check(KilnShow):
     """Show the revision of the tables, their row counts, and leases of dead owners.
 
-    Finds damage, missing tables and columns, and tables of something else. Unbound secrets were written by
-    a former version: rotate-key binds them. The exit status is 6 if this version of kiln cannot
-    use the database.
+    Finds damage, missing tables and columns, and tables of something else. Unbound secrets were
+    written by a former version: rotate-key binds them. The exit status is 6 if this version of
+    kiln cannot use the database.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:

@@ -92,7 +92,7 @@ def a_missing_column(connection, dice):
 
 
 def a_value_that_is_none(connection, dice):
-    # Of those that kiln can tell from others: JSON, and words of a list.
+    # kiln can tell such values from others: they are JSON, or words of a list.
     table, column = dice.choice((
         ('cluster', 'spec'), ('cluster', 'outputs'), ('cluster', 'trouble'), ('node', 'state'),
         ('node', 'cause'), ('operation', 'args'), ('operation', 'state'), ('operation', 'kind'),
