@@ -8,6 +8,7 @@ differences between the databases are in this module.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -16,7 +17,6 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc as sa_exc
-from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from kiln.clock import Clock
 from kiln.clusters.exceptions import StoreBroken, StoreError
@@ -84,6 +84,7 @@ class Database:
         self.lock_timeout_s = lock_timeout_s
         self._turn = threading.Lock() if self.path else None
         self._engine = self._make_engine()
+        self._insert: Any = _insert_of(self.kind)
         self._driver: Any = self._engine.dialect.loaded_dbapi
 
     @property
@@ -140,7 +141,7 @@ class Database:
 
     def insert_missing(self, table: sa.Table) -> Any:
         """Return an insert that does nothing if the row exists."""
-        insert = _INSERTS[self.kind](table)
+        insert = self._insert(table)
         if self.kind == 'mariadb':
             column = next(iter(table.primary_key.columns)).name
             return insert.on_duplicate_key_update({column: table.c[column]})
@@ -152,7 +153,7 @@ class Database:
         ``special`` maps columns to functions that compute their values from the columns of
         the existing row and of the new row.
         """
-        insert = _INSERTS[self.kind](table)
+        insert = self._insert(table)
         new = insert.inserted if self.kind == 'mariadb' else insert.excluded
         keys = [column.name for column in table.primary_key.columns]
         # MariaDB assigns the columns in order, and later expressions see earlier
@@ -333,8 +334,7 @@ def _connect_args(kind: str, lock_timeout_s: float) -> dict[str, Any]:
     }
 
 
-_INSERTS: dict[str, Any] = {
-    'sqlite': sqlite.insert,
-    'postgresql': postgresql.insert,
-    'mariadb': mysql.insert,
-}
+def _insert_of(kind: str) -> Any:
+    """Return the insert of a dialect; the other dialects are not imported."""
+    family = 'mysql' if kind == 'mariadb' else kind
+    return importlib.import_module(f'sqlalchemy.dialects.{family}').insert

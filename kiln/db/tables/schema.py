@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql
 
 #: The newest migration; a store with another revision is refused.
 REVISION = '0006'
@@ -20,8 +19,19 @@ _ID = sa.String(64)
 _WORD = sa.String(64)
 _NAME = sa.String(255)
 _TIME: sa.Double[float] = sa.Double()
+
+
+class _LongText(sa.types.UserDefinedType[str]):
+    """Text of any length; SQLAlchemy's own would import the whole dialect, for each command."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        return 'LONGTEXT'
+
+
 # TEXT in MariaDB is limited to 64 KiB, less than the spec of a large cluster.
-_TEXT = sa.Text().with_variant(mysql.LONGTEXT(), 'mariadb')
+_TEXT = sa.Text().with_variant(_LongText(), 'mariadb')
 # SQLite increments only columns of type INTEGER by itself.
 _COUNT = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
 
