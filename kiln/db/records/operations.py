@@ -230,7 +230,10 @@ def _deletes_as(other: Operation, wanted: Operation) -> bool:
 def _busy(connection: sa.Connection, verb: str, other: Operation) -> str:
     name = connection.scalar(sa.select(cluster.c.name).where(cluster.c.id == other.cluster_id))
     going = 'is being cancelled' if other.cancelled else f'is {other.state.value}'
-    return f'Cannot {verb} cluster {name!r}: its {other.kind.value} {going}.'
+    return (
+        f'Cannot {verb} cluster {name!r}: its {other.kind.value} {going}. Wait for it '
+        f"('kiln cluster watch {name}'), or cancel it ('kiln cluster cancel {name}')."
+    )
 
 
 def put_off(connection: sa.Connection, cluster_id: str, *, since: float, at: float) -> None:

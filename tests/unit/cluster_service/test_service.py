@@ -101,7 +101,8 @@ class Entering(SiteCase):
             self.clusters.apply(twice)
 
     def test_a_second_operation_is_refused_while_one_is_under_way(self):
-        with self.assertRaisesRegex(ClusterBusy, 'create'):
+        told = r"cluster 'web': its create is queued. .*\('kiln cluster cancel web'\)"
+        with self.assertRaisesRegex(ClusterBusy, told):
             self.apply(Resize(cluster='web', group='front', count=3))
 
     def test_a_deletion_supersedes_the_operation_under_way(self):
