@@ -21,9 +21,8 @@ def torn_rows(text):
             columns = [one.start() for one in re.finditer('=+', line)]
         elif not line.strip():
             columns = None if columns and not line else columns
-        elif columns and not line[columns[1] :].strip():
-            if not line.strip().startswith('**'):
-                yield number
+        elif columns and not line[columns[1] :].strip() and not line.lstrip().startswith('**'):
+            yield number
 
 
 def short_titles(text):
@@ -31,9 +30,9 @@ def short_titles(text):
     lines = text.splitlines()
     for above, title, line in zip(['', *lines], lines, lines[1:], strict=False):
         underline = _UNDERLINE.match(line)
-        if title and not above.strip() and title[0].isalnum() and underline:
-            if len(line) < len(title):
-                yield title
+        is_title = title[:1].isalnum() and not above.strip() and underline
+        if is_title and len(line) < len(title):
+            yield title
 
 
 class Pages(unittest.TestCase):
