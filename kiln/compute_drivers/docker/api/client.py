@@ -99,6 +99,13 @@ class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
                 raise
         return super().inspect_container(container)
 
+    def _raise_for_status(self, response: Any) -> None:
+        try:
+            super()._raise_for_status(response)
+        except (KeyError, TypeError, AttributeError) as exc:
+            # The SDK expects a message in the JSON of every error, even of a proxy's.
+            raise docker.errors.APIError('no message', response=response) from exc
+
 
 class Engine:
     """One container engine; its version is read on first use."""
