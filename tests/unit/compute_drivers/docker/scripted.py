@@ -1,5 +1,6 @@
 """A scripted engine on a real socket."""
 
+import contextlib
 import socket
 import tempfile
 import threading
@@ -23,16 +24,15 @@ class Server:
         self.thread.start()
 
     def serve(self):
-        while self.answers:
-            try:
+        # Requests after the last answer are refused at once.
+        with self.socket, contextlib.suppress(OSError):
+            while self.answers:
                 client, _ = self.socket.accept()
                 if self.tls is not None:
                     client = self.tls.wrap_socket(client, server_side=True)
-            except OSError:
-                return
-            with client:
-                self.requests.append(_first_line(client))
-                self.reply(client, self.answers.pop(0))
+                with client:
+                    self.requests.append(_first_line(client))
+                    self.reply(client, self.answers.pop(0))
 
     def reply(self, client, answer):
         if answer == 'hang':
@@ -45,8 +45,8 @@ class Server:
 
     def close(self):
         # A closed socket does not wake a thread in accept; a connection does.
-        self.socket.shutdown(socket.SHUT_RDWR)
-        self.socket.close()
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
         self.thread.join(120)
 
 

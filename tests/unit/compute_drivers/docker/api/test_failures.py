@@ -59,13 +59,18 @@ class Answers(ScriptedCase):
         self.assertTrue(closed)
 
     def test_an_error_that_is_no_engine_s_has_its_status_whatever_its_json(self):
-        for said in (b'{"error": "no"}', b'{"message": {"a": 1}}', b'[1]', b'"no"', b'null'):
-            for status in (404, 500):
-                with self.subTest(said, status=status):
-                    engine = self.engine(VERSION, answer(said, status=status))
-                    with self.assertRaises(AmphoraComputeError) as caught:
-                        engine.ask(ASKED, lambda session: session.info())
-                    self.assertEqual(status, caught.exception.http_status)
+        for said, status in (
+            (b'{"error": "no"}', 403),
+            (b'{"message": {"a": 1}}', 404),
+            (b'[1]', 404),
+            (b'"no"', 500),
+            (b'null', 502),
+        ):
+            with self.subTest(said):
+                engine = self.engine(VERSION, answer(said, status=status))
+                with self.assertRaises(AmphoraComputeError) as caught:
+                    engine.ask(ASKED, lambda session: session.info())
+                self.assertEqual(status, caught.exception.http_status)
 
     def test_a_build_is_unknown_after_a_server_error_without_a_message(self):
         engine = self.engine(VERSION, answer(b'{"detail": "upstream"}', status=502))
@@ -146,6 +151,16 @@ class Answers(ScriptedCase):
         engine = self.engine(answer(b'<html>', status=502, kind='text/html'))
         with self.assertRaises(ServiceUnavailable):
             engine.ask(ASKED, lambda session: session.info())
+
+    def test_json_that_is_no_version_of_an_engine_is_reported(self):
+        for said in (
+            b'[]', b'{}', b'{"ApiVersion": "new"}',
+            b'{"ApiVersion": "1.41", "Components": ["Engine"]}',
+        ):  # fmt: skip
+            with self.subTest(said):
+                engine = self.engine(answer(said))
+                with self.assertRaisesRegex(ServiceUnavailable, 'is not a container engine'):
+                    engine.ask(ASKED, lambda session: session.info())
 
     def test_the_version_is_requested_once(self):
         said = b'{"ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}]}'
