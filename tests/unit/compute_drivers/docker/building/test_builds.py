@@ -74,6 +74,9 @@ class Started(Case):
 
 
 class Found(Case):
+    def test_a_name_that_no_container_has_is_no_build(self):
+        self.assertIsNone(self.open(NONE).find_build('k1'))
+
     def test_a_container_of_another_owner_is_not_that_of_a_build(self):
         found = inspected(status='created')
         found['Config']['Labels'][names.OWNER] = 'elsewhere'
