@@ -127,6 +127,11 @@ class Shapes(Case):
         self.assertEqual({self.network, second}, set(hung))
         self.assertEqual(address, hung[second]['IPAddress'])
 
+    def test_a_build_without_networks_is_connected_to_those_of_the_backend(self):
+        made = self.build(self.open_local(networks=[self.network]))
+        hung = self.bare.inspect_container(made)['NetworkSettings']['Networks']
+        self.assertEqual({self.network}, set(hung))
+
     def test_a_network_is_attached_with_an_address_and_detached(self):
         driver = self.open_local()
         made = self.build(driver)

@@ -99,6 +99,13 @@ class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
                 raise
         return super().inspect_container(container)
 
+    def _raise_for_status(self, response: Any) -> None:
+        try:
+            super()._raise_for_status(response)
+        except (KeyError, TypeError, AttributeError) as exc:
+            # The SDK expects a message in the JSON of every error, even of a proxy's.
+            raise docker.errors.APIError('no message', response=response) from exc
+
 
 class Engine:
     """One container engine; its version is read on first use."""
@@ -205,18 +212,19 @@ class Engine:
             with exchange(self._left_s(), MOST_BYTES):
                 answer = session.version(api_version=False)
             spoken = str(answer['ApiVersion'])
+            version = tuple(map(int, spoken.split('.')))
             self._podman = _is_podman(answer)
         except docker.errors.APIError as exc:
             raise errors.refused(dataclasses.replace(asked, making=False), _reply(exc)) from exc
         except _NO_ANSWER as exc:
             raise errors.unanswered(asked, exc, at=f' at {self._shown}') from exc
-        except (ValueError, KeyError, TypeError, RecursionError) as exc:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
             raise asked.error(
                 ServiceUnavailable, f'what answers at {self._shown} is not a container engine.'
             ) from exc
         finally:
             session.close()
-        if tuple(map(int, spoken.split('.'))) < OLDEST:
+        if version < OLDEST:
             raise asked.error(
                 ServiceUnavailable,
                 f'the engine at {self._shown} speaks API {spoken}; kiln needs {oldest}. '

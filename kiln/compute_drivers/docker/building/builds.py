@@ -31,7 +31,7 @@ from kiln.exceptions import (
     Outcome,
     ResourceNotFoundError,
 )
-from kiln.foreign.answers import Flood, read_at_most
+from kiln.foreign.answers import Flood, read_at_most, words
 from kiln.models import BuildRequest
 
 LOG = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ _PAUSES_S = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 1.6)
 _NO_LIMITS = Flavor()
 #: The most bytes of an image's list of accounts, and of the archive around it.
 _MOST_ACCOUNTS = 1024 * 1024
+_MOST_PACKED = _MOST_ACCOUNTS + 2 * tarfile.RECORDSIZE
 
 
 class Builds:
@@ -297,7 +298,7 @@ class Builds:
             return _first_file(packed)
         except (tarfile.TarError, Flood) as exc:
             raise asked.error(
-                InvalidBuildRequest, f'its image has a {path} that cannot be read: {exc}.'
+                InvalidBuildRequest, f'its image has a {path} that cannot be read: {words(exc)}.'
             ) from exc
 
     def _start(self, asked: Asked, container_id: str) -> None:
@@ -391,14 +392,12 @@ def _archive(session: Any, container_id: str, path: str) -> bytes:
     packed = b''
     for block in session.get_archive(container_id, path)[0]:
         packed += block
-        if len(packed) > _MOST_ACCOUNTS:
+        if len(packed) > _MOST_PACKED:
             break
     return packed
 
 
 def _first_file(packed: bytes) -> str:
-    if len(packed) > _MOST_ACCOUNTS:
-        raise Flood(_MOST_ACCOUNTS)
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         content = tar.extractfile(tar.next() or tarfile.TarInfo())
         # A file with holes can be far longer than its archive.

@@ -134,7 +134,8 @@ class Accounts:
 
 
 def _rows(text: str, least: int) -> list[list[str]]:
-    rows = [line.split(':') for line in text.splitlines()]
+    # The first of two rows with the same name counts, as in the container.
+    rows = [line.split(':') for line in reversed(text.splitlines())]
     return [
         row
         for row in rows

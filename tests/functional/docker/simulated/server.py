@@ -14,6 +14,9 @@ from tests.functional.docker.simulated.refusals import Refused
 
 _VERSION = {'ApiVersion': '1.41', 'Version': '20.10', 'Components': [{'Name': 'Engine'}]}
 _HEAD = b'\1\0\0\0'
+_CHUNKED = {'Transfer-Encoding': 'chunked'}
+#: Bytes of an archive that are sent at once.
+_BLOCK = 512
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -119,10 +122,8 @@ class _Visit(http.server.BaseHTTPRequestHandler, socketserver.StreamRequestHandl
         found = self.engine.events(
             float(self.query['since']), float(self.query['until']), self.filters
         )
-        lines = (json.dumps(one).encode() + b'\n' for one in found)
         # Only of an answer in chunks, clients expect more than one event.
-        chunks = (b'%x\r\n%s\r\n' % (len(line), line) for line in (*lines, b''))
-        return 200, {'Transfer-Encoding': 'chunked'}, b''.join(chunks)
+        return 200, _CHUNKED, _chunks(json.dumps(one).encode() + b'\n' for one in found)
 
     def logs(self, name):
         lines = self.engine.container(name).log.splitlines(keepends=True)
@@ -135,7 +136,8 @@ class _Visit(http.server.BaseHTTPRequestHandler, socketserver.StreamRequestHandl
         packed, member = self.engine.pack(name, self.query['path'])
         told = {'name': member.name, 'size': member.size, 'mode': member.mode}
         stat = base64.b64encode(json.dumps(told).encode()).decode()
-        return 200, {'X-Docker-Container-Path-Stat': stat}, packed
+        blocks = (packed[at : at + _BLOCK] for at in range(0, len(packed), _BLOCK))
+        return 200, {'X-Docker-Container-Path-Stat': stat, **_CHUNKED}, _chunks(blocks)
 
     def image(self, name):
         return {key: value for key, value in self.engine.image(name).items() if key != 'Files'}
@@ -170,6 +172,10 @@ class _Visit(http.server.BaseHTTPRequestHandler, socketserver.StreamRequestHandl
 
     def unknown_distribution(self, _):
         raise Refused(500, _NO_REGISTRY)
+
+
+def _chunks(blocks):
+    return b''.join(b'%x\r\n%s\r\n' % (len(block), block) for block in (*blocks, b''))
 
 
 def _shown(answer):

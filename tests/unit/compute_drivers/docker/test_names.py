@@ -40,6 +40,9 @@ class HostNames(unittest.TestCase):
     def test_every_name_yields_a_valid_host_name(self, name):
         self.assertRegex(names.host_name(name), r'\A[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z')
 
+    def test_a_long_name_is_cut_to_what_a_host_name_may_have(self):
+        self.assertEqual('a' * 63, names.host_name('a' * 64))
+
     def test_a_host_name_resembles_the_name(self):
         self.assertEqual('web-1-of-us', names.host_name('Web_1.of-US'))
 
@@ -70,7 +73,9 @@ class Labels(unittest.TestCase):
     def test_labels_are_found_in_lists_and_inspects(self):
         self.assertEqual({'a': 'b'}, names.labels_in({'Labels': {'a': 'b'}}))
         self.assertEqual({'a': 'b'}, names.labels_in({'Config': {'Labels': {'a': 'b'}}}))
-        self.assertEqual({}, names.labels_in({'Config': {'Labels': None}}))
+        # Podman's lists have no labels rather than an empty set of them.
+        for none in ({'Labels': None}, {'Config': None}, {'Config': {'Labels': None}}):
+            self.assertEqual({}, names.labels_in(none))
 
 
 class Shapes(unittest.TestCase):

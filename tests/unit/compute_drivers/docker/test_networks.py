@@ -3,18 +3,18 @@
 import json
 
 from kiln.compute_drivers.docker.driver import DockerDriver
-from kiln.exceptions import InstanceStateConflict, InvalidRequest
+from kiln.exceptions import InstanceStateConflict, InvalidRequest, ResourceNotFoundError
 from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
 from tests.unit.compute_drivers.docker.test_repeats import inspected
 from tests.unit.compute_drivers.docker.test_settings import options
 
 
 class AttachedAgain(ScriptedCase):
-    def attach(self, address):
-        """Attach a network that is connected at another address."""
+    def attach(self, address, has='10.0.0.2'):
+        """Attach a network that is connected already, with an address or without."""
         found = inspected()
         found['NetworkSettings']['Networks'] = {
-            'net': {'NetworkID': 'n-1', 'EndpointID': 'e-1', 'IPAddress': '10.0.0.2'}
+            'net': {'NetworkID': 'n-1', 'EndpointID': 'e-1', 'IPAddress': has}
         }
         inspect = answer(json.dumps(found).encode())
         connected = b'{"message": "endpoint with name web already exists in network net"}'
@@ -39,6 +39,30 @@ class AttachedAgain(ScriptedCase):
         with self.assertRaisesRegex(InstanceStateConflict, '10.0.0.2. Detach it first') as caught:
             self.attach('10.0.0.3')
         self.assertEqual('net', caught.exception.resource_id)
+        with self.assertRaisesRegex(InstanceStateConflict, 'another address: none. Detach it'):
+            self.attach('10.0.0.3', has='')
+
+
+class NoName(ScriptedCase):
+    """What cannot be the name of a network is never sent to the engine."""
+
+    def setUp(self):
+        super().setUp()
+        found = inspected()
+        self.amphora_id = found['Id']
+        url = self.serve(VERSION, answer(json.dumps(found).encode()))
+        self.driver = DockerDriver.open(options(url=url), name='here', owner='site')
+        self.addCleanup(self.driver.close)
+
+    def test_it_is_a_network_that_is_not_found_if_it_is_attached(self):
+        with self.assertRaises(ResourceNotFoundError) as caught:
+            self.driver.attach_network(self.amphora_id, '../x')
+        self.assertEqual('../x', caught.exception.resource_id)
+        self.assertEqual(2, len(self.server.requests))
+
+    def test_it_is_detached_already(self):
+        self.driver.detach_network(self.amphora_id, '../x')
+        self.assertEqual(2, len(self.server.requests))
 
 
 class Validated(ScriptedCase):

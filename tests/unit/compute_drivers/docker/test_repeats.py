@@ -68,3 +68,4 @@ class Repeats(ScriptedCase):
             self.build(inspected(status='removing'), name='other')
         self.assertNotIsInstance(caught.exception, BuildDiffers)
         self.assertTrue(caught.exception.retryable)
+        self.assertIn('Cannot build other: the container of its key', str(caught.exception))

@@ -69,6 +69,16 @@ class Containers(unittest.TestCase):
     def test_nothing_secret_is_shown(self):
         self.assertNotIn('secret', repr(dict(amphora().raw)))
 
+    def test_what_the_engine_itself_reports_is_shown(self):
+        raw = amphora().raw
+        self.assertEqual(
+            (I, '/k1-1', {'Status': 'running'}), (raw['Id'], raw['Name'], raw['State'])
+        )
+        self.assertEqual(['n1', 'host'], list(raw['Networks']))
+        self.assertEqual(
+            ('/k1-1', 'Up 2 minutes'), (amphora(ENTRY).raw['Name'], amphora(ENTRY).raw['Status'])
+        )
+
     def test_a_rebooting_container_does_not_count_as_failed(self):
         found = amphora(condition=states.Condition(status='exited', exit_code=1), rebooting=True)
         self.assertEqual(
@@ -128,6 +138,9 @@ class Resources(unittest.TestCase):
             Resource(kind='network', id='n', name='net', owner='site'),
             translate.network_of({'Id': 'n', 'Name': 'net', 'Labels': labels}),
         )
+
+    def test_a_network_without_a_name_is_a_resource(self):
+        self.assertEqual('', translate.network_of({'Id': 'n', 'Name': None}).name)
 
     def test_a_time_without_a_time_zone_is_utc(self):
         self.assertEqual(0.0, translate.created_at('1970-01-01T00:00:00'))

@@ -1,19 +1,25 @@
 """Requests that an engine does not answer, on real sockets."""
 
+import pathlib
+import socket
+import ssl
 import tempfile
-import unittest
+import traceback
 
 from kiln.clock import SYSTEM_CLOCK, Deadline, deadline_scope
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api.client import Engine
 from kiln.exceptions import (
+    AmphoraComputeError,
     BuildOutcomeUnknown,
     ConfigurationError,
     Outcome,
     ServiceTimeout,
     ServiceUnavailable,
 )
-from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
+from kiln.testing.clock import VirtualClock
+from tests.certificates import Authority
+from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer, lasting
 from tests.unit.compute_drivers.docker.test_settings import options
 
 ASKED = Asked(verb='get', subject='c1')
@@ -40,6 +46,36 @@ class Answers(ScriptedCase):
             engine.ask(ASKED, lambda session: session.info())
         self.assertIn('speaks API 1.40; kiln needs 1.41', str(caught.exception))
         self.assertFalse(caught.exception.retryable)
+
+    def test_the_connection_to_a_refused_engine_is_closed_while_its_error_is_kept(self):
+        engine = self.engine(lasting(answer(b'{"ApiVersion": "1.40"}')))
+        kept = None
+        try:
+            engine.ask(ASKED, lambda session: session.info())
+        except ServiceUnavailable as exc:
+            kept = exc
+        closed = self.server.left.wait(10)
+        traceback.clear_frames(kept.__traceback__)
+        self.assertTrue(closed)
+
+    def test_an_error_that_is_no_engine_s_has_its_status_whatever_its_json(self):
+        for said, status in (
+            (b'{"error": "no"}', 403),
+            (b'{"message": {"a": 1}}', 404),
+            (b'[1]', 404),
+            (b'"no"', 500),
+            (b'null', 502),
+        ):
+            with self.subTest(said):
+                engine = self.engine(VERSION, answer(said, status=status))
+                with self.assertRaises(AmphoraComputeError) as caught:
+                    engine.ask(ASKED, lambda session: session.info())
+                self.assertEqual(status, caught.exception.http_status)
+
+    def test_a_build_is_unknown_after_a_server_error_without_a_message(self):
+        engine = self.engine(VERSION, answer(b'{"detail": "upstream"}', status=502))
+        with self.assertRaises(BuildOutcomeUnknown):
+            engine.ask(BUILD, lambda session: session.create_container_from_config({}, 'k1'))
 
     def test_a_lost_answer_leaves_the_outcome_of_a_build_unknown(self):
         engine = self.engine(VERSION, None)
@@ -84,11 +120,27 @@ class Answers(ScriptedCase):
         with deadline_scope(deadline), self.assertRaises(ServiceTimeout):
             engine.ask(ASKED, lambda session: session.info())
 
-    def test_nothing_is_sent_after_the_deadline(self):
-        deadline = Deadline.after(-1, SYSTEM_CLOCK)
-        with deadline_scope(deadline), self.assertRaises(ServiceTimeout) as caught:
-            self.engine().ask(ASKED, lambda session: session.info())
-        self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED)
+    def test_nothing_is_sent_at_the_deadline_or_after_it(self):
+        for left_s in (0, -1):
+            deadline = Deadline.after(left_s, VirtualClock())
+            with deadline_scope(deadline), self.assertRaises(ServiceTimeout) as caught:
+                self.engine().ask(ASKED, lambda session: session.info())
+            self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED)
+
+    def test_a_pull_is_not_awaited_as_one_answer(self):
+        progress = answer(b'{"status": "Pulling"}\n').replace(b'Length: ', b'Length: 1')
+        engine = self.engine(VERSION, progress)
+
+        def begin(session):
+            with session.post(f'{session.base_url}/v1.41/images/create') as pulled:
+                return next(pulled.iter_content(1))
+
+        self.assertEqual(b'{', engine.ask(ASKED, begin))
+
+    def test_an_answer_on_a_socket_of_this_host_is_limited_too(self):
+        engine = self.engine(VERSION, answer(b'[' * 101 + b']' * 101))
+        with self.assertRaises(ServiceUnavailable):
+            engine.ask(ASKED, lambda session: session.info())
 
     def test_a_successful_web_page_is_not_an_answer_of_an_engine(self):
         engine = self.engine(VERSION, answer(b'<html>', kind='text/html'))
@@ -100,6 +152,16 @@ class Answers(ScriptedCase):
         with self.assertRaises(ServiceUnavailable):
             engine.ask(ASKED, lambda session: session.info())
 
+    def test_json_that_is_no_version_of_an_engine_is_reported(self):
+        for said in (
+            b'[]', b'{}', b'{"ApiVersion": "new"}',
+            b'{"ApiVersion": "1.41", "Components": ["Engine"]}',
+        ):  # fmt: skip
+            with self.subTest(said):
+                engine = self.engine(answer(said))
+                with self.assertRaisesRegex(ServiceUnavailable, 'is not a container engine'):
+                    engine.ask(ASKED, lambda session: session.info())
+
     def test_the_version_is_requested_once(self):
         said = b'{"ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}]}'
         engine = self.engine(answer(said))
@@ -107,11 +169,26 @@ class Answers(ScriptedCase):
             self.assertTrue(engine.is_podman(ASKED))
 
 
-class Tls(unittest.TestCase):
+class Tls(ScriptedCase):
+    def test_an_engine_is_trusted_by_the_authority_of_the_backend(self):
+        authority = Authority(pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*authority.issue('engine'))
+        listening = socket.create_server(('127.0.0.1', 0))
+        self.serve_on(listening, [VERSION, answer(b'{"NCPU": 2}')], context)
+        url = f'tcp://127.0.0.1:{listening.getsockname()[1]}'
+        engine = Engine(options(url=url, tls_ca=str(authority.ca)), SYSTEM_CLOCK)
+        self.addCleanup(engine.close)
+        self.assertEqual({'NCPU': 2}, engine.ask(ASKED, lambda session: session.info()))
+
     def test_missing_files_are_reported_when_the_backend_is_opened(self):
         with self.assertRaises(ConfigurationError) as caught:
             Engine(options(tls_ca='/nonexistent/ca.pem'), SYSTEM_CLOCK)
         self.assertIn('/nonexistent/ca.pem', str(caught.exception))
+        with tempfile.NamedTemporaryFile() as file:
+            conf = options(tls_ca=file.name, tls_cert='/nonexistent/a.pem', tls_key=file.name)
+            with self.assertRaisesRegex(ConfigurationError, "file '/nonexistent/a.pem' does not"):
+                Engine(conf, SYSTEM_CLOCK)
 
     def test_a_certificate_needs_its_key(self):
         with tempfile.NamedTemporaryFile() as file:

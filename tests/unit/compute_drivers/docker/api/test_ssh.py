@@ -1,10 +1,20 @@
 """The ssh command of a remote engine, and the meaning of its error output."""
 
+import sys
+import threading
 import unittest
+
+import requests
 
 from kiln.clock import SYSTEM_CLOCK
 from kiln.compute_drivers.docker.api.client import Engine
-from kiln.compute_drivers.docker.api.ssh import _environment, command, meaning
+from kiln.compute_drivers.docker.api.ssh import (
+    SshAdapter,
+    _Connection,
+    _environment,
+    command,
+    meaning,
+)
 from kiln.exceptions import ConfigurationError
 from tests.unit.compute_drivers.docker.test_settings import options
 
@@ -46,6 +56,35 @@ class Commands(unittest.TestCase):
         with self.assertRaises(ConfigurationError) as caught:
             Engine(options(url='ssh://far:99999'), SYSTEM_CLOCK)
         self.assertIn("Cannot use url 'ssh://far:99999': Port out of range", str(caught.exception))
+
+
+#: What an engine answers, here over a program that is not ssh: first to the ping, with more
+#: than a client reads at once, so that the body of this answer comes by itself.
+_FAR = r"""
+import sys
+HEAD = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n'
+for answer in HEAD + b'X: ' + b'x' * (8192 - len(HEAD) - 7) + b'\r\n\r\nOK', HEAD + b'\r\nhi':
+    while sys.stdin.buffer.readline().strip():
+        pass
+    sys.stdout.buffer.write(answer)
+    sys.stdout.buffer.flush()
+"""
+
+
+class Connections(unittest.TestCase):
+    def test_the_answer_to_the_ping_is_not_that_to_the_first_request(self):
+        with requests.Session() as session:
+            session.mount('http://', SshAdapter((sys.executable, '-S', '-c', _FAR), 1))
+            self.assertEqual('hi', session.get('http://docker/x', timeout=60).text)
+
+    def test_a_connection_that_fails_is_closed_before_others_are_opened(self):
+        # As the server drops further ones while too many are open.
+        silent = _Connection(
+            ('sh', '-c', 'cat > /dev/null'), threading.BoundedSemaphore(), 'docker', timeout=0.1
+        )
+        with self.assertRaises(TimeoutError):
+            silent.connect()
+        self.assertTrue(silent.is_closed)
 
 
 class Meanings(unittest.TestCase):

@@ -6,7 +6,12 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiln.compute_drivers.docker.building.addresses import addresses_in, free_address
+from kiln.clock import SYSTEM_CLOCK
+from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.docker.api.client import Engine
+from kiln.compute_drivers.docker.building import body
+from kiln.compute_drivers.docker.building.addresses import Addresses, addresses_in, free_address
+from tests.unit.compute_drivers.docker.test_settings import options
 
 
 def network(*configs):
@@ -16,6 +21,15 @@ def network(*configs):
 SMALL = {'Subnet': '192.0.2.0/29', 'Gateway': '192.0.2.6'}
 #: The usable addresses: without base, broadcast and gateway, explicit or default.
 LEFT = {f'192.0.2.{last}' for last in (2, 3, 4, 5)}
+
+
+class Chosen(unittest.TestCase):
+    def test_networks_stay_in_their_order_as_the_first_one_is_the_main_one(self):
+        given = [body.Hung(network=name, address='192.0.2.2') for name in 'cab']
+        asked = Asked(verb='build', subject='web')
+        # An engine is asked for nothing where each address is given.
+        addresses = Addresses(Engine(options(), SYSTEM_CLOCK))
+        self.assertEqual(given, addresses.chosen(asked, given))
 
 
 class Free(unittest.TestCase):

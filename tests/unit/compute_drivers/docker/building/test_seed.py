@@ -115,6 +115,14 @@ class Accounts(unittest.TestCase):
         ):  # fmt: skip
             self.assertEqual(ids, self.accounts.ids(owner), owner)
 
+    def test_the_first_of_two_accounts_with_the_same_name_counts(self):
+        accounts = seed.Accounts('web:x:33:44:::\nweb:x:1:2:::\n', 'www:x:50:\nwww:x:3:\n')
+        self.assertEqual((33, 50), accounts.ids('web:www'))
+
+    def test_root_has_its_ids_in_an_image_without_accounts(self):
+        for owner in ('root', 'root:root', '0:0'):
+            self.assertEqual((0, 0), seed.ROOT.ids(owner))
+
     def test_owners_missing_in_the_image_are_not_found(self):
         for owner in ('nobody', 'bad', 'web:nogroup', ''):
             self.assertIsNone(self.accounts.ids(owner), owner)

@@ -1,0 +1,112 @@
+"""Builds that an engine refuses, and what they leave."""
+
+import io
+import json
+import tarfile
+
+from kiln.compute_drivers.docker import names
+from kiln.compute_drivers.docker.driver import DockerDriver
+from kiln.exceptions import BuildConflict, BuildOutcomeUnknown, InvalidBuildRequest
+from tests.hurrying_clock import HurryingClock
+from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
+from tests.unit.compute_drivers.docker.test_repeats import I, inspected
+from tests.unit.compute_drivers.docker.test_settings import options
+
+IMAGE = answer(json.dumps({'Id': f'sha256:{I}', 'Config': {}}).encode())
+NONE = answer(b'{"message": "No such container: k1-1"}', status=404)
+TAKEN = answer(
+    b'{"message": "Conflict. The container name /k1 is already in use by container c1"}',
+    status=409,
+)
+CREATED = answer(json.dumps(inspected(status='created')).encode())
+REMOVED = answer(b'', status=204)
+NO_COMMAND = answer(b'{"message": "OCI runtime create failed: no command specified"}', status=400)
+BROKEN = answer(b'{"message": "the disk is made of cheese"}', status=500)
+
+
+class Case(ScriptedCase):
+    def open(self, *answers):
+        self.clock = HurryingClock()
+        conf = options(url=self.serve(VERSION, *answers), image='plain:1', flavors='small: 1 cpu')
+        driver = DockerDriver.open(conf, name='here', owner='site', clock=self.clock)
+        self.addCleanup(driver.close)
+        return driver
+
+    def build(self, *answers, **given):
+        return self.open(*answers).build('container', name='web', build_key='k1', **given)
+
+
+class Made(Case):
+    def test_a_refused_container_is_asked_for_once(self):
+        refused = answer(b'{"message": "invalid reference format"}', status=400)
+        with self.assertRaisesRegex(InvalidBuildRequest, 'Cannot build web: .*invalid reference'):
+            self.build(NONE, IMAGE, refused)
+        self.assertIn('POST /v1.41/containers/create', self.server.requests[-1])
+
+    def test_a_name_that_stays_reserved_is_waited_for_by_the_clock_of_the_driver(self):
+        tries = [TAKEN, NONE] * 8 + [TAKEN]
+        with self.assertRaisesRegex(BuildConflict, 'its name is reserved') as caught:
+            self.build(NONE, IMAGE, *tries)
+        self.assertTrue(caught.exception.retryable)
+        self.assertAlmostEqual(4.77, self.clock.monotonic())
+
+
+class Started(Case):
+    """A container that was made, but not started so far."""
+
+    def test_it_is_removed_if_its_start_is_refused(self):
+        with self.assertRaisesRegex(InvalidBuildRequest, 'no command specified'):
+            self.build(CREATED, IMAGE, NO_COMMAND, REMOVED)
+        self.assertIn(f'DELETE /v1.41/containers/{I}?v=True', self.server.requests[-1])
+
+    def test_it_might_be_left_if_it_cannot_be_removed_either(self):
+        with (
+            self.assertLogs('kiln.compute_drivers.docker', 'WARNING') as logged,
+            self.assertRaisesRegex(BuildOutcomeUnknown, 'no command specified'),
+        ):
+            self.build(CREATED, IMAGE, NO_COMMAND, BROKEN)
+        self.assertIn('Cannot remove what build k1 left', logged.output[0])
+
+    def test_it_might_run_if_the_answer_is_lost(self):
+        with self.assertRaisesRegex(BuildOutcomeUnknown, 'might not have started'):
+            self.build(CREATED, IMAGE, None)
+        self.assertIn('/start', self.server.requests[-1])
+
+
+class Found(Case):
+    def test_a_name_that_no_container_has_is_no_build(self):
+        self.assertIsNone(self.open(NONE).find_build('k1'))
+
+    def test_a_container_of_another_owner_is_not_that_of_a_build(self):
+        found = inspected(status='created')
+        found['Config']['Labels'][names.OWNER] = 'elsewhere'
+        driver = self.open(answer(json.dumps(found).encode()))
+        self.assertIsNone(driver.find_build('k1'))
+        self.assertEqual(2, len(self.server.requests))
+
+
+def packed(content):
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode='w') as tar:
+        member = tarfile.TarInfo('passwd')
+        member.size = len(content)
+        tar.addfile(member, io.BytesIO(content))
+    return archive.getvalue()
+
+
+class Accounts(Case):
+    """Accounts of an image, for the owners of files."""
+
+    def test_a_list_of_accounts_that_is_too_long_is_refused(self):
+        folders = [answer(b'')] * 4
+        long = answer(packed(b'x' * (1024 * 1024 + 1)), kind='application/x-tar')
+        with self.assertRaises(InvalidBuildRequest) as caught:
+            self.build(
+                CREATED, IMAGE, *folders, long, REMOVED,
+                config_drive_files={'/etc/a': (b'x', 0o600, 'web')},
+            )  # fmt: skip
+        self.assertIn(
+            'its image has a /etc/passwd that cannot be read: the answer has more than 1048576',
+            str(caught.exception),
+        )
+        self.assertIn('DELETE', self.server.requests[-1])
