@@ -28,18 +28,22 @@ class Reach:
     took_s: Mapping[str, float] = dataclasses.field(default_factory=dict)
     #: Behaviours that call a function, as MODULE:FUNCTION.
     callers: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    #: Behaviours that ended the record of their calls, so they can call any function.
+    unrecorded: frozenset[str] = frozenset()
 
     @classmethod
     def union(cls, parts: Iterable[Reach]) -> Self:
         """Return what behaviours call that were recorded in parts."""
         took_s: dict[str, float] = {}
         callers: dict[str, frozenset[str]] = {}
+        unrecorded: frozenset[str] = frozenset()
         for part in parts:
             took_s |= part.took_s
+            unrecorded |= part.unrecorded
             for function, names in part.callers.items():
                 callers[function] = callers.get(function, frozenset()) | names
         ordered = dict(sorted(took_s.items(), key=lambda item: item[1]))
-        return cls(took_s=ordered, callers=callers)
+        return cls(took_s=ordered, callers=callers, unrecorded=unrecorded)
 
     def of(self, function: str | None) -> dict[str, float]:
         """Return the behaviours that a mistake in a function can fail, and their seconds.
@@ -48,7 +52,7 @@ class Reach:
         """
         if function is None:
             return dict(self.took_s)
-        callers = self.callers.get(function, frozenset())
+        callers = self.callers.get(function, frozenset()) | self.unrecorded
         return {name: seconds for name, seconds in self.took_s.items() if name in callers}
 
 
@@ -72,6 +76,7 @@ class Recorder(contextlib.AbstractContextManager['Recorder']):
         #: By function: the shared results that were made when it was called.
         self._within: dict[str, set[str]] = collections.defaultdict(set)
         self._making: list[str] = []
+        self._unrecorded: set[str] = set()
 
     def __enter__(self) -> Self:
         watchers.append(self)
@@ -99,9 +104,13 @@ class Recorder(contextlib.AbstractContextManager['Recorder']):
         """Yield behaviours; what is called until the next is called by the one before."""
         for case in cases:
             self._current = name_of(case)
-            started = self._now()
+            profile, started = sys.getprofile(), self._now()
             yield case
             self._took_s[self._current] = self._now() - started
+            # The interpreter drops a profile function that raises, as at the recursion limit.
+            if sys.getprofile() != profile:
+                self._unrecorded.add(self._current)
+                sys.setprofile(profile)
             self._current = _OUTSIDE
 
     def reach(self) -> Reach:
@@ -117,7 +126,7 @@ class Recorder(contextlib.AbstractContextManager['Recorder']):
             )
             for function, names in self._callers.items()
         }
-        return Reach(took_s=took_s, callers=callers)
+        return Reach(took_s=took_s, callers=callers, unrecorded=frozenset(self._unrecorded))
 
     def _record(self, frame: FrameType, event: str, _: object) -> None:
         if event == 'call':

@@ -20,7 +20,7 @@ _NAMES = 3
 class Record:
     """A pool's record of a machine, independent of claims."""
 
-    #: The number of its last claim or release in the pool: the greater, the later.
+    #: The number of its last release in the pool: the greater, the later.
     used: int = 0
     #: Failed claims in a row; ``reason`` is the fault of the last one.
     failures: int = 0

@@ -86,10 +86,8 @@ class Claims:
                 return known
             machine = choose(request, inventory, _records(db), _taken(db, inventory), now)
             claim = state_machine.begun(_new(request, machine, now), machine, now)
-            number = next_number(db)
             payload = packed(request) if claim.phase is Phase.CLAIMING else None
-            db.execute(_INSERT, (*_row(claim), number, payload))
-            _record(db, machine.name, used=number)
+            db.execute(_INSERT, (*_row(claim), next_number(db), payload))
             self._judge(db, None, claim, now)
             return claim
 

@@ -394,6 +394,19 @@ class Operating(PoolCase):
             driver.status(amphora_id)
         driver.release('m1')
 
+    def test_a_machine_that_left_the_inventory_is_released_like_any_other(self):
+        wipe = self.program('wipe', 'exit 1')
+        driver = self.open_driver(pool(1).replace('wipe = []', f'wipe = ["{wipe}"]'))
+        amphora_id = driver.build(**METAL)
+        self.inventory.write_text('')
+        with self.assertRaisesRegex(InstanceStateConflict, 'it is in use as amphora'):
+            driver.release('m1')
+        driver.delete(amphora_id)
+        with self.warned():
+            self.until(lambda: self.standing(driver).standing is Standing.UNWIPED)
+        self.until(lambda: self.released(driver))
+        self.assertEqual((), driver.machines())
+
     def test_a_machine_on_which_a_command_runs_is_not_released(self):
         driver = self.open_driver(pool(1))
         lock = self.lock('m1')

@@ -1,5 +1,6 @@
 """What each behaviour calls is recorded, so that no other judges mutants of it."""
 
+import contextlib
 import threading
 import types
 import unittest
@@ -34,6 +35,17 @@ def in_a_thread():
 
 def nothing():
     pass
+
+
+def too_deep():
+    """Call until the limit of recursion, also within what records the calls."""
+    with contextlib.suppress(RecursionError):
+        too_deep_within()
+    used()
+
+
+def too_deep_within():
+    too_deep_within()
 
 
 def here(module):
@@ -77,6 +89,13 @@ class ReachTest(unittest.TestCase):
 
     def test_calls_on_threads_are_those_of_the_behaviour(self):
         self.assertEqual(('Shown.test_1',), self.callers('used', nothing, in_a_thread, nothing))
+
+    def test_a_behaviour_whose_calls_are_not_recorded_judges_all_and_hides_no_other(self):
+        shown = (nothing, too_deep, used)
+        self.assertEqual(('Shown.test_1', 'Shown.test_2'), self.callers('used', *shown))
+        self.assertEqual(('Shown.test_1',), self.callers('used_elsewhere', *shown))
+        parts = [self.recorded(*shown), self.recorded(nothing)]
+        self.assertEqual({'Shown.test_1'}, Reach.union(parts).unrecorded)
 
     def test_what_is_called_once_for_all_is_judged_by_all(self):
         every = ('Shown.test_0', 'Shown.test_1')

@@ -87,6 +87,11 @@ class Matching(unittest.TestCase):
             ),
         )
 
+    def test_a_claimed_machine_that_does_not_fit_is_not_one_to_wait_for(self):
+        said = self.refused(amphora_flavor='small', taken=['small-1', 'small-2', 'large', 'lb'])
+        self.assertIn('2 claimed (small-1, small-2); 1 of another flavor (large)', said)
+        self.assertIn('1 of another type (lb)', said)
+
     def test_a_refusal_is_short_for_any_number_of_machines(self):
         text = pool(99)
         said = self.refused(text=text, taken=[f'm{number}' for number in range(1, 100)])

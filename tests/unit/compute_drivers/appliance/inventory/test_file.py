@@ -30,6 +30,12 @@ class Files(PoolCase):
         with self.assertRaisesRegex(ConfigurationError, 'it is not a text file'):
             InventoryFile(self.inventory, None)
 
+    def test_the_error_of_an_unreadable_file_keeps_its_cause(self):
+        for path, cause in (('nowhere', FileNotFoundError), ('.', IsADirectoryError)):
+            with self.assertRaises(ConfigurationError) as caught:
+                InventoryFile(self.folder / path, None)
+            self.assertIsInstance(caught.exception.__cause__, cause)
+
     def test_a_world_writable_file_is_refused(self):
         self.inventory.touch()
         self.inventory.chmod(0o666)

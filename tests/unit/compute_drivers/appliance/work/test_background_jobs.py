@@ -1,7 +1,9 @@
 """Background jobs: bounded concurrency, each run once, despite failures."""
 
 import shutil
+import socket
 import sqlite3
+import threading
 
 from kiln.exceptions import InstanceNotFoundError
 from kiln.models import AmphoraType, State
@@ -83,6 +85,16 @@ class Crews(PoolCase):
         # The command itself would never end.
         self.until(gone)
 
+    def test_a_delete_ends_its_command_even_if_others_run(self):
+        driver = self.open_driver(self.pool(2))
+        driver.build(**METAL)
+        self.until(self.running)
+        second = driver.build(**METAL)
+        self.until(lambda: len(self.running()) == 2)
+        driver.delete(second)
+        self.until(lambda: second not in {one.id for one in driver.list_amphorae()})
+        self.assertEqual({State.BUILDING}, self.states(driver))
+
     def test_a_failure_on_one_machine_does_not_delay_others(self):
         driver = self.open_driver(self.pool(2))
         self.gate.touch()
@@ -136,6 +148,43 @@ class Crews(PoolCase):
         with self.assertNoLogs('kiln', 'WARNING'):
             amphora_id = driver.build(**METAL)
             self.until(lambda: driver.status(amphora_id).state is State.ACTIVE)
+
+    def test_a_machine_that_is_locked_again_later_is_logged_again(self):
+        driver = self.open_driver(self.pool(1))
+        shutil.rmtree(self.state_dir / 'run')
+        lock = self.lock('m1')
+        driver.build(**METAL)
+        for _ in range(2):
+            self.until_logged('Machine m1 has been locked', step_s=50)
+            lock.close()
+            # The work begins and fails, and so stays due as it was.
+            self.until_logged('Cannot finish due work on machine m1')
+            lock = self.locked_at_last()
+        lock.close()
+
+    def locked_at_last(self):
+        """Return the lock of a machine that the driver locks from time to time."""
+        locks = []
+        self.until(lambda: locks.append(self.lock('m1')) or locks[-1] is not None)
+        return locks[-1]
+
+    def until_logged(self, text, step_s=0.1):
+        with self.assertLogs('kiln', 'WARNING') as logged:
+            self.until(lambda: any(text in line for line in logged.output), step_s)
+
+    def test_closing_waits_for_a_probe_that_cannot_be_interrupted(self):
+        silent = self.enterContext(socket.create_server(('127.0.0.1', 0)))
+        silent.settimeout(120)
+        url = f'http://127.0.0.1:{silent.getsockname()[1]}/'
+        others = set(threading.enumerate())
+        driver = self.open_driver(pool(1, each=f'probe = {{http = "{url}"}}\n'))
+        driver.build(**METAL)
+        stream, _ = silent.accept()
+        hangs_up = threading.Timer(0.1, stream.close)
+        hangs_up.start()
+        driver.close()
+        hangs_up.join()
+        self.assertEqual(set(), set(threading.enumerate()) - others)
 
     def test_closing_ends_running_tasks_and_leaves_them_due(self):
         driver = self.open_driver(self.pool(2))

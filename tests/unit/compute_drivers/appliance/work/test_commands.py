@@ -82,6 +82,22 @@ class Running(PoolCase):
         lock.close()
         eventually(self.is_free)
 
+    def test_a_command_keeps_its_machine_locked_after_kiln_has_let_go(self):
+        gate = self.folder / 'go'
+        lock = take_lock(self.folder, 'm1')
+        command = self.sh(
+            f'echo begun; while ! test -e {gate}; do sleep 0.005; done', lock_fd=lock.fileno()
+        )
+        thread = threading.Thread(target=command.run)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(gate.touch)
+        eventually(lambda: command.output() == 'begun\n')
+        lock.close()
+        self.assertFalse(self.is_free())
+        gate.touch()
+        eventually(self.is_free)
+
     def test_a_command_can_be_cancelled_from_another_thread(self):
         command = self.sh('echo begun; exec sleep 60')
         ended = []

@@ -1,0 +1,22 @@
+"""Build data that a claim command gets are those of the build."""
+
+import unittest
+
+from kiln.compute_drivers.appliance.claims import payload
+from tests.unit.compute_drivers.appliance.samples import request
+
+
+class Payload(unittest.TestCase):
+    def test_user_data_keys_and_files_are_kept_as_they_are_and_in_order(self):
+        build = request(
+            build_key='k1', name='web', user_data=b'\xff#!', keys=['b', 'a'],
+            config_drive_files={'/z': ('1', 0o600, 'root'), '/a': b'\x00', '/m': '3'},
+        )  # fmt: skip
+        kept = payload.packed(build)
+        again = payload.unpacked(kept, build_key='k1', name='web', owner='us')
+        for facts in ('build_key', 'name', 'owner', 'user_data', 'keys', 'files'):
+            self.assertEqual(getattr(build, facts), getattr(again, facts), facts)
+        self.assertEqual(list(payload.contents(build)), list(payload.contents(again)))
+
+    def test_a_build_without_data_keeps_none(self):
+        self.assertIsNone(payload.packed(request()))
