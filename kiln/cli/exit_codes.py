@@ -67,6 +67,9 @@ class UsageError(exc.KilnError):
     remedy = "See the command's --help."
 
 
+#: Mistakes of a file that are told at once; a script that writes files can make thousands.
+_MOST_PROBLEMS = 40
+
 #: A class covers its subclasses, unless they are listed themselves.
 CODES: dict[type[BaseException], ExitCode] = {
     UsageError: ExitCode.USAGE,
@@ -156,9 +159,12 @@ def explain(error: BaseException) -> str:
     if isinstance(error, cluster_exc.WithProblems) and error.problems:
         # The path of a value can be the name of a secret, whose value does not follow it.
         shown = (
-            dataclasses.replace(one, message=exc.redact(one.message)) for one in error.problems
+            dataclasses.replace(one, message=exc.redact(one.message))
+            for one in error.problems[:_MOST_PROBLEMS]
         )
-        return '\n'.join(_one_line(str(one)) for one in shown)
+        more = len(error.problems) - _MOST_PROBLEMS
+        rest = [f'There are {more} more mistakes; correct these first.'] if more > 0 else []
+        return '\n'.join([*(_one_line(str(one)) for one in shown), *rest])
     if isinstance(error, OSError):
         # Commands report errors of files themselves; this is a full disk, for example.
         return exc.redact(_one_line(f'Cannot continue: {error}.'))

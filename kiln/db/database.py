@@ -295,6 +295,11 @@ def parse_url(url: str) -> sa.URL:
             f'Cannot use a store of kind {parsed.drivername!r}: choose sqlite, postgresql or '
             f'mariadb.'
         )
+    if driver == 'sqlite' and (parsed.host or parsed.port or parsed.username):
+        raise StoreError(
+            f'Cannot use the store at {_without_user(parsed)}: a file has no host. Write '
+            f'sqlite:////PATH, with four slashes.'
+        )
     if not parsed.database or parsed.database == ':memory:':
         raise StoreError(
             f'Cannot use the store at {_without_user(parsed)}: name its file or database.'

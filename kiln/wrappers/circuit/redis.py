@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN
 
-from kiln.exceptions import DriverLoadError
+from kiln.exceptions import ConfigurationError, DriverLoadError
 from kiln.foreign.exchange import exchange, timed_redis
 from kiln.plugins.extras import importing
 from kiln.wrappers.circuit.shared import LONGEST_S, SharedPhase, SharedStorage
@@ -113,14 +113,21 @@ def redis_storage(
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
-    client = redis.Redis.from_url(
-        url,
-        socket_timeout=timeout_s,
-        socket_connect_timeout=timeout_s,
-        # A call is waiting: try once, and pause separately after a failure.
-        retry=Retry(NoBackoff(), 0),
-        decode_responses=True,
-    )
+    try:
+        client = redis.Redis.from_url(
+            url,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            # A call is waiting: try once, and pause separately after a failure.
+            retry=Retry(NoBackoff(), 0),
+            decode_responses=True,
+        )
+    except ValueError:
+        # The URL itself can hold a password.
+        raise ConfigurationError(
+            'circuit_redis_url must be the URL of a Redis, such as redis://127.0.0.1:6379/0; '
+            'rediss:// and unix:// are known too.'
+        ) from None
     pool = client.connection_pool
     pool.connection_class = timed_redis(pool.connection_class)
     return lambda name: RedisStorage(name, client, timeout_s=timeout_s, pause_s=pause_s)

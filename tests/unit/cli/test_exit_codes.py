@@ -121,6 +121,13 @@ class Lines(unittest.TestCase):
         self.assertRegex(line, r'^Unexpected RuntimeError: .* defect of kiln; --debug')
         self.assertNotIn('hunter2', line)
 
+    def test_of_very_many_mistakes_the_first_are_told_and_the_others_counted(self):
+        problems = [Problem(message=f'unknown key {one}', path='x') for one in range(1000)]
+        lines = explain(InvalidCluster(problems)).splitlines()
+        self.assertEqual(41, len(lines))
+        self.assertEqual('There are 960 more mistakes; correct these first.', lines[-1])
+        self.assertEqual(1, len(explain(InvalidCluster(problems[:1])).splitlines()))
+
     def test_a_missing_extra_is_status_2_and_not_a_defect(self):
         error = ModuleNotFoundError("No module named 'sqlalchemy'", name='sqlalchemy')
         self.assertEqual(

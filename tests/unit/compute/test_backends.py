@@ -138,6 +138,13 @@ class Opening(unittest.TestCase):
         with self.assertRaisesRegex(ConfigurationError, r'\[compute:noop\]'):
             self.open('noop', '[compute:noop]\ncall_timeout = -1\n')
 
+    def test_a_wrong_url_for_shared_circuits_is_named_and_not_quoted(self):
+        with self.assertRaisesRegex(
+            ConfigurationError, r'\[compute:noop\].*redis://127'
+        ) as caught:
+            self.open('noop', '[compute:noop]\ncircuit_redis_url = http://me:hush@h/0\n')
+        self.assertNotIn('hush', str(caught.exception))
+
     def test_a_drivers_own_option_error_is_reported(self):
         with self.assertRaisesRegex(ConfigurationError, "Cannot read fault 'nonsense'"):
             self.open('noop', '[compute:noop]\nfaults = nonsense\n')
