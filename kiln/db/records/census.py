@@ -16,6 +16,7 @@ from kiln.db.database import Database
 from kiln.db.records.base import Records
 from kiln.db.records.operations import OPEN, waiting
 from kiln.db.tables.codec import loads
+from kiln.db.tables.rows import read
 from kiln.db.tables.schema import cluster, lease, node, operation
 
 #: The specs that one query reads; a statement can have only so many parameters.
@@ -60,11 +61,8 @@ class Censuses(Records):
             held, expired = connection.execute(_leases(self._database.now)).one()
             return Census(
                 clusters=self._clusters(connection, nodes),
-                nodes=_sums((NodeState(state), count) for _, state, count in nodes),
-                operations={
-                    (OperationKind(kind), OperationState(state)): count
-                    for kind, state, count in connection.execute(_OPERATIONS)
-                },
+                nodes=_sums(read(_nodes, nodes)),
+                operations=dict(read(_operations, connection.execute(_OPERATIONS))),
                 leases_held=held or 0,
                 leases_expired=expired or 0,
                 work_waiting=connection.scalar(_work(self._database.now)) or 0,
@@ -102,6 +100,16 @@ class Censuses(Records):
             for cluster_id, generation, spec in connection.execute(some):
                 desired[cluster_id, generation] = loads(ClusterSpec, spec).count
         return desired
+
+
+def _nodes(row: Any) -> tuple[NodeState, int]:
+    _, state, count = row
+    return NodeState(state), count
+
+
+def _operations(row: Any) -> tuple[tuple[OperationKind, OperationState], int]:
+    kind, state, count = row
+    return (OperationKind(kind), OperationState(state)), count
 
 
 def _sums(pairs: Iterable[tuple[NodeState, int]]) -> Mapping[NodeState, int]:

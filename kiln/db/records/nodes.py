@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import sqlalchemy as sa
 
 from kiln.clusters.exceptions import ClusterNotFound
 from kiln.clusters.models import Node, NodeState
 from kiln.db.records.base import Records
-from kiln.db.tables.rows import NODE, text
+from kiln.db.tables.rows import NODE, read, text
 from kiln.db.tables.schema import node as table
 
 Counts = Mapping[NodeState, int]
@@ -45,9 +46,14 @@ class Nodes(Records):
         )
         counts: dict[str, dict[NodeState, int]] = {}
         with self._database.reading() as connection:
-            for cluster_id, state, count in connection.execute(question):
-                counts.setdefault(cluster_id, {})[NodeState(state)] = count
+            for cluster_id, state, count in read(_count, connection.execute(question)):
+                counts.setdefault(cluster_id, {})[state] = count
         return MappingProxyType({key: MappingProxyType(one) for key, one in counts.items()})
+
+
+def _count(row: Any) -> tuple[str, NodeState, int]:
+    cluster_id, state, count = row
+    return cluster_id, NodeState(state), count
 
 
 def mark(connection: sa.Connection, cluster_id: str, reasons: Mapping[str, str]) -> None:

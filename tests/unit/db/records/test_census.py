@@ -1,5 +1,6 @@
 """A census counts the records of a store by their states."""
 
+from kiln.clusters.exceptions import StoreError
 from kiln.clusters.models import NodeState, OperationKind, OperationState
 from kiln.clusters.spec import ClusterSpec, NodeGroupSpec, Shape
 from kiln.clusters.status import ClusterStatus
@@ -68,6 +69,17 @@ class CensusOfAStore(StoreCase):
         )
         expected = {NodeState.READY: 2, NodeState.UNHEALTHY: 1}
         self.assertEqual(expected, self.store.censuses.take().nodes)
+
+    def test_a_state_that_is_none_is_an_error_of_the_store(self):
+        self.settle('web')
+        for change in "node SET state = 'x'", "operation SET kind = 'x' WHERE id = 'op-shop'":
+            self.change(f'UPDATE {change}')
+            with self.subTest(change), self.assertRaisesRegex(StoreError, "'x' is not a valid"):
+                self.store.censuses.take()
+            self.change("UPDATE node SET state = 'ready'")
+        self.change("UPDATE node SET state = 'x'")
+        with self.assertRaisesRegex(StoreError, "Cannot read row c-web in the store: 'x' is"):
+            self.store.nodes.counts()
 
     def test_leases_are_held_or_expired_or_released(self):
         self.claim('c-web')
