@@ -74,6 +74,7 @@ _MOST_PROBLEMS = 40
 CODES: dict[type[BaseException], ExitCode] = {
     UsageError: ExitCode.USAGE,
     exc.ConfigurationError: ExitCode.USAGE,
+    exc.DriverNotFound: ExitCode.USAGE,
     exc.InvalidRequest: ExitCode.USAGE,
     exc.InstanceNotFoundError: ExitCode.NOT_FOUND,
     exc.ResourceNotFoundError: ExitCode.NOT_FOUND,

@@ -134,8 +134,8 @@ class Lint(KilnCommand):
         from kiln.cluster_drivers.discovery.lint import mistakes_in, unchecked_in
 
         folder = Path(parsed_args.path)
-        if not folder.is_dir():
-            raise UsageError(f'Cannot lint {folder}: it is not a directory.')
+        if not parsed_args.path or not folder.is_dir():
+            raise UsageError(f'Cannot lint {parsed_args.path!r}: it is not a directory.')
         found = mistakes_in(folder)
         self.write_as(
             parsed_args.formatter,
