@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from kiln import exceptions as exc
@@ -74,7 +74,6 @@ _MOST_PROBLEMS = 40
 CODES: dict[type[BaseException], ExitCode] = {
     UsageError: ExitCode.USAGE,
     exc.ConfigurationError: ExitCode.USAGE,
-    exc.DriverNotFound: ExitCode.USAGE,
     exc.InvalidRequest: ExitCode.USAGE,
     exc.InstanceNotFoundError: ExitCode.NOT_FOUND,
     exc.ResourceNotFoundError: ExitCode.NOT_FOUND,
@@ -138,10 +137,18 @@ def code_of(error: BaseException) -> ExitCode:
 
 def code_for(code: str, otherwise: ExitCode) -> ExitCode:
     """Return the exit status for an error code."""
-    for kind, status in CODES.items():
+    for kind in _family(exc.KilnError):
         if vars(kind).get('code') == code:
-            return status
+            found = next((CODES[one] for one in kind.__mro__ if one in CODES), otherwise)
+            # A status that says nothing is that of its own class only.
+            return found if kind in CODES or found is not ExitCode.UNFORESEEN else otherwise
     return otherwise
+
+
+def _family(kind: type[exc.KilnError]) -> Iterator[type[exc.KilnError]]:
+    yield kind
+    for one in kind.__subclasses__():
+        yield from _family(one)
 
 
 def code_of_all(errors: Collection[BaseException], attempts: int) -> ExitCode:
@@ -164,7 +171,7 @@ def explain(error: BaseException) -> str:
             for one in error.problems[:_MOST_PROBLEMS]
         )
         more = len(error.problems) - _MOST_PROBLEMS
-        rest = [f'There are {more} more mistakes; correct these first.'] if more > 0 else []
+        rest = [f'Not shown: {more} more. Correct these first.'] if more > 0 else []
         return '\n'.join([*(_one_line(str(one)) for one in shown), *rest])
     if isinstance(error, OSError):
         # Commands report errors of files themselves; this is a full disk, for example.

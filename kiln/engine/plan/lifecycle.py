@@ -2,7 +2,7 @@
 
 The state of a node is what was last written, so work can continue from it after a crash:
 BUILDING means that a request was possibly sent, and a repeated request with the same build
-key finds what the first one made.
+key finds what the first one made. If the repeat is refused, that is searched for.
 """
 
 from __future__ import annotations

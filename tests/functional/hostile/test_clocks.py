@@ -1,7 +1,7 @@
 """Clocks that jump by an hour or a day: what is declared is carried out all the same.
 
 Conductors run on two hosts; with a store on a server each has a clock of its own. KILN_JUMPS is
-the number of jumps on each database: 2, or 40 at full size. KILN_SEED repeats them.
+the number of jumps on each database: 2, or 67 at full size. KILN_SEED repeats them.
 """
 
 import os

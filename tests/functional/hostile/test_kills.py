@@ -1,6 +1,6 @@
 """Kill -9 of the process that works: no machine is lost or doubled, and nothing is stuck.
 
-KILN_HOSTILE_KILLS is the number of kills on each database: 2, or 100 at full size. KILN_SEED
+KILN_HOSTILE_KILLS is the number of kills on each database: 2, or 667 at full size. KILN_SEED
 repeats them.
 """
 

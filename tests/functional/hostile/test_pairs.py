@@ -1,6 +1,6 @@
 """Two users at once: what comes of two commands is what would come of them one after the other.
 
-KILN_PAIRS is the number of pairs on each database: 4, or 700 at full size; KILN_SEED repeats
+KILN_PAIRS is the number of pairs on each database: 6, or 667 at full size; KILN_SEED repeats
 them. What one order leads to is found out on a file.
 """
 
@@ -18,7 +18,7 @@ from tests.functional.hostile.carried import carry
 from tests.functional.hostile.runner import Runner
 from tests.functional.hostile.site import SiteFolder
 
-PAIRS = int(os.environ.get('KILN_PAIRS', '4'))
+PAIRS = int(os.environ.get('KILN_PAIRS', '6'))
 SEED = int(os.environ.get('KILN_SEED', random.randrange(10**6)))
 #: Seconds between the beginnings of two commands; each takes a few tenths of a second.
 LATEST_S = 0.4

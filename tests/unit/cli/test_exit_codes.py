@@ -3,7 +3,14 @@
 import unittest
 
 from kiln import exceptions
-from kiln.cli.exit_codes import ExitCode, UsageError, code_of, code_of_all, explain
+from kiln.cli.exit_codes import (
+    ExitCode,
+    UsageError,
+    code_for,
+    code_of,
+    code_of_all,
+    explain,
+)
 from kiln.clusters.exceptions import InvalidCluster, Problem
 
 EXPECTED = {
@@ -121,11 +128,18 @@ class Lines(unittest.TestCase):
         self.assertRegex(line, r'^Unexpected RuntimeError: .* defect of kiln; --debug')
         self.assertNotIn('hunter2', line)
 
+    def test_a_code_has_the_status_of_the_class_that_its_own_class_belongs_to(self):
+        for code, status in (
+            ('driver_not_found', ExitCode.USAGE), ('service_unavailable', ExitCode.UNAVAILABLE),
+            ('removal_refused', ExitCode.CONFLICT), ('deadline', ExitCode.UNFORESEEN),
+        ):  # fmt: skip
+            self.assertEqual(status, code_for(code, ExitCode.UNFORESEEN), code)
+
     def test_of_very_many_mistakes_the_first_are_told_and_the_others_counted(self):
         problems = [Problem(message=f'unknown key {one}', path='x') for one in range(1000)]
         lines = explain(InvalidCluster(problems)).splitlines()
         self.assertEqual(41, len(lines))
-        self.assertEqual('There are 960 more mistakes; correct these first.', lines[-1])
+        self.assertEqual('Not shown: 960 more. Correct these first.', lines[-1])
         self.assertEqual(1, len(explain(InvalidCluster(problems[:1])).splitlines()))
 
     def test_a_missing_extra_is_status_2_and_not_a_defect(self):

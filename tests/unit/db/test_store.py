@@ -121,8 +121,9 @@ class Urls(unittest.TestCase):
                 self.assertEqual(driver, parse_url(given).drivername)
 
     def test_an_invalid_url_is_refused_without_quoting_its_password(self):
-        for given in ('', 'hunter2', 'oracle://u:hunter2@h/d', 'sqlite://', 'sqlite:///:memory:', 'sqlite://var/kiln.db',
-                      'postgresql://u:hunter2@h', 'mariadb://u:hunter2@h:port/d'):  # fmt: skip
+        for given in ('', 'hunter2', 'oracle://u:hunter2@h/d', 'sqlite://', 'sqlite:///:memory:',
+                      'sqlite://var/kiln.db', 'postgresql://u:hunter2@h',
+                      'mariadb://u:hunter2@h:port/d'):  # fmt: skip
             with self.subTest(given), self.assertRaisesRegex(StoreError, 'store') as caught:
                 parse_url(given)
             self.assertNotIn('hunter2', str(caught.exception))

@@ -432,6 +432,7 @@ class Judges(ClusterShell):
         self.fails(2, 'driver', 'test', './acme_v1')
         self.assertIn('acme_v1/driver.yaml', self.err)
         self.assertIn('it is not a directory', self.fails(2, 'driver', 'test', './gone_v1'))
+        self.assertIn("Cannot lint '': it is not", self.fails(2, 'driver', 'lint', ''))
 
     def test_a_driver_that_breaks_a_promise_is_status_1(self):
         folder = self.new('py_v1', 'python')
