@@ -207,6 +207,11 @@ class DamagedFiles(Damaged, unittest.TestCase):
 
 
 class OnAServer(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        # The tests after these use the same database.
+        self.addCleanup(made_anew, self.server)
+
     def damaged(self, path, kind, dice):
         database = made_anew(self.server)
         carry(self.site.path / 'kiln.db', self.server)
