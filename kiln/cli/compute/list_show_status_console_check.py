@@ -86,9 +86,10 @@ class Check(KilnShow):
         argument(
             '--timeout',
             type=seconds,
-            default=5.0,
+            # Told within five seconds, the start of the command included.
+            default=4.0,
             metavar='SECONDS',
-            help='Time limit of the check (default: 5).',
+            help='Time limit of the check (default: 4).',
         ),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import dataclasses
 import functools
 import logging
 import operator
@@ -13,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
-from kiln.clock import Clock, deadline_scope
+from kiln.clock import Clock, Deadline, deadline_scope
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Traffic
 from kiln.fairness.turns import current_party
@@ -30,6 +31,9 @@ Accepted = Callable[[Errand[Any], Any], None]
 #: Held during the import of futurist, and by a thread that forks: the child of a fork
 #: during an import would wait for the end of the import for ever.
 IMPORTING = threading.Lock()
+#: A call ends that much before its operation: seconds, and a share of what is left.
+_EARLY_S = 0.3
+_EARLY_SHARE = 0.05
 
 
 class Task:
@@ -85,11 +89,17 @@ class Task:
         before = _current_oslo_context()
         _store_oslo_context(self.oslo_context)
         try:
-            with deadline_scope(self.deadline):
+            with deadline_scope(self._for_the_call()):
                 return self.plan.send(driver)
         finally:
             # If the pool has no threads, this thread is the caller's own.
             _store_oslo_context(before)
+
+    def _for_the_call(self) -> Deadline:
+        # A little earlier than its own, or its error, which names what is silent, would
+        # come too late to be told.
+        early_s = min(_EARLY_S, _EARLY_SHARE * self.deadline.remaining_s())
+        return dataclasses.replace(self.deadline, at=self.deadline.at - max(0.0, early_s))
 
 
 class Workers:

@@ -53,14 +53,25 @@ class Deadlines(StageCase):
         self.assertIs(operation.exception().outcome, Outcome.NOT_APPLIED)
         self.assertEqual(stage.driver.sent, [('get', 'hangs')])
 
-    def test_the_driver_sees_the_deadline_of_its_operation(self):
+    def test_the_driver_sees_a_deadline_a_little_before_that_of_its_operation(self):
         stage, seen = self.stage(), []
         stage.driver.scripts['list'] = [lambda: seen.append(current_deadline())] * 2
         stage.executor.submit(Call.LIST, 'kiln', timeout_s=7)
         near = Deadline.after(3, stage.clock)
         with deadline_scope(near):
             stage.executor.submit(Call.LIST, 'kiln')
-        self.assertEqual([deadline.at for deadline in seen], [7, 3])
+        self.assertEqual([deadline.at for deadline in seen], [6.7, 2.85])
+
+    def test_a_call_that_uses_all_its_time_still_says_what_was_silent(self):
+        stage = self.stage()
+
+        def silent():
+            stage.clock.sleep(current_deadline().remaining_s())
+            raise ServiceTimeout('Keystone is silent')
+
+        stage.driver.scripts['list'] = [silent] * 9
+        operation = stage.settle(stage.executor.submit(Call.LIST, 'kiln', timeout_s=5))
+        self.assertIn('Keystone is silent', str(operation.exception()))
 
     def test_the_earlier_of_two_deadlines_applies_and_a_far_one_is_accepted(self):
         stage = self.stage()

@@ -1,0 +1,47 @@
+"""Services that accept connections and never answer: the error says which one."""
+
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from kiln.cli.exit_codes import ExitCode
+from tests.unit.cli.processes import PATIENCE_S, ROOT
+
+CONFIG = """\
+[compute]
+default_backend = east
+[compute:east]
+driver = nova
+auth_url = {url}
+username = u
+password = p
+project_name = p
+user_domain_name = Default
+project_domain_name = Default
+flavor = small
+image = debian
+"""
+
+
+class Silence(unittest.TestCase):
+    def test_a_keystone_that_never_answers_is_named_by_check_and_by_calls(self):
+        silent = self.enterContext(socket.create_server(('127.0.0.1', 0)))
+        url = f'http://127.0.0.1:{silent.getsockname()[1]}'
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / 'kiln.conf').write_text(CONFIG.format(url=url))
+        for words in ('check',), ('list',):
+            with self.subTest(words):
+                done = subprocess.run(
+                    [sys.executable, '-m', 'kiln.cli', '--config-file', folder / 'kiln.conf',
+                     'compute', *words, '--timeout', '1'],
+                    cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+                )  # fmt: skip
+                self.assertEqual(ExitCode.UNAVAILABLE, done.returncode, done)
+                self.assertIn('Keystone', done.stdout + done.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main()
