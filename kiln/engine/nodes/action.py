@@ -147,12 +147,6 @@ class NodeAction(abc.ABC):
 
     # ---- for result --------------------------------------------------------------
 
-    def _built(self, member: Member, amphora_id: str) -> None:
-        """Write the machine of a build."""
-        self._nodes.change(member, compute_id=amphora_id, state=NodeState.BOOTING, cause=None)
-        self._tx.accept(member.node, amphora_id)
-        self._tx.settle(ActionKind.BUILD, member.node)
-
     def _repeat(self, member: Member, cause: Cause | None) -> None:
         """Repeat the action after a pause."""
         # It is repeated many times; only what is new is written.

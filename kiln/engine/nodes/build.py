@@ -41,7 +41,17 @@ class BuildGate:
         return self._waiting.popleft() if self._waiting else None
 
 
-class Build(NodeAction):
+class _Making(NodeAction):
+    """An action whose result can be the machine of a build."""
+
+    def _built(self, member: Member, amphora_id: str) -> None:
+        """Write the machine of a build."""
+        self._nodes.change(member, compute_id=amphora_id, state=NodeState.BOOTING, cause=None)
+        self._tx.accept(member.node, amphora_id)
+        self._tx.settle(ActionKind.BUILD, member.node)
+
+
+class Build(_Making):
     """Requests the machine of a node; repeated with the same key it finds the first one."""
 
     kind = ActionKind.BUILD
@@ -173,7 +183,7 @@ class Build(NodeAction):
             self._state.refusal = Cause(code=cause.code, message=message, because=cause)
 
 
-class Find(NodeAction):
+class Find(_Making):
     """Searches for the machine of a build that returned no id.
 
     Its node is removed; or a repeat of the build was refused, which does not tell what the first
