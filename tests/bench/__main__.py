@@ -3,8 +3,11 @@
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 FOLDER = pathlib.Path(__file__).parent
+#: A bench that takes longer hangs.
+LONGEST_S = 1800
 #: What a bench is run with: at full size, and small.
 SIZES = {
     'bench_callers': [([], ['--hang', '5'])],
@@ -32,11 +35,15 @@ def main():
             arguments = sizes[small]
             print(f'---- {path.stem} {" ".join(arguments)}', flush=True)
             command = [sys.executable, '-m', f'tests.bench.{path.stem}', *arguments]
-            done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
-            sys.stderr.write(done.stderr)
+            # Not a pipe: what a bench leaves running would keep it open.
+            with tempfile.TemporaryFile('w+') as errors:
+                done = subprocess.run(command, check=False, stderr=errors, timeout=LONGEST_S)
+                errors.seek(0)
+                said = errors.read()
+            sys.stderr.write(said)
             # At its small size a figure is a sign, not a measurement: on a
             # busy machine only a bench that breaks fails there.
-            if 'Traceback' in done.stderr if small else done.returncode:
+            if 'Traceback' in said if small else done.returncode:
                 failed.append(path.stem)
     if failed:
         print(f'failed: {", ".join(failed)}')
