@@ -48,7 +48,8 @@ def judge_all(
     """Return the verdict on each mutant, in their order.
 
     ``jobs`` are judged side by side. Without a limit, a mutant gets a few times as long as
-    the driver itself. Those that a limit ends are judged once more at the end, each alone.
+    the driver itself. Those that a limit ends are judged once more at the end, no more
+    at a time than there are processors.
 
     :raises DriverFails: the driver as it is does not pass.
     """
@@ -90,11 +91,13 @@ def judge_all(
             return verdict
 
         verdicts = list(pool.map(judged, mutants))
-        # On a busy machine a behaviour can be late that is right: one at a time it is not.
-        return [
-            judged(mutant) if verdict.fate is Fate.TIMED_OUT else verdict
-            for mutant, verdict in zip(mutants, verdicts, strict=True)
-        ]
+        # On a busy machine a behaviour can be late that is right: with a processor each it is not.
+        for _ in range(count - (os.cpu_count() or 1)):
+            workers.get()
+        late = [one for one, verdict in zip(mutants, verdicts, strict=True)
+                if verdict.fate is Fate.TIMED_OUT]  # fmt: skip
+        again = dict(zip(late, pool.map(judged, late), strict=True))
+        return [again.get(one, verdict) for one, verdict in zip(mutants, verdicts, strict=True)]
 
 
 def _of_the_driver(subject: Subject, workers: Sequence[_Worker], pool: Executor) -> Verdict:
