@@ -5,11 +5,29 @@ import socket
 import sqlite3
 import threading
 
+from kiln.compute_drivers.appliance.inventory.reading import parse
+from kiln.compute_drivers.appliance.work.background_jobs import Crew
+from kiln.compute_drivers.appliance.work.tasks import Timeouts
 from kiln.exceptions import InstanceNotFoundError
 from kiln.models import AmphoraType, State
-from tests.unit.compute_drivers.appliance.samples import PoolCase, pool
+from tests.unit.compute_drivers.appliance.samples import RULES, PoolCase, pool
 
 METAL = {'amphora_type': AmphoraType.BARE_METAL}
+
+
+class Closing:
+    """An inventory in a file that is read at the moment at which its crew is closed."""
+
+    crew, closed = None, False
+
+    def __init__(self, inventory):
+        self._inventory = inventory
+
+    @property
+    def current(self):
+        self.crew.close()
+        self.closed = True
+        return self._inventory
 
 
 class Crews(PoolCase):
@@ -162,6 +180,17 @@ class Crews(PoolCase):
             lock = self.locked_at_last()
         lock.close()
 
+    def test_a_machine_that_stays_locked_is_logged_once(self):
+        driver = self.open_driver(self.pool(2))
+        lock = self.lock('m1')
+        self.addCleanup(lock.close)
+        driver.build(**METAL)
+        self.until_logged('Machine m1 has been locked', step_s=50)
+        driver.build(**METAL)
+        # The older work is looked at first, each time.
+        with self.assertNoLogs('kiln', 'WARNING'):
+            self.until(lambda: self.running() == {'m2'})
+
     def locked_at_last(self):
         """Return the lock of a machine that the driver locks from time to time."""
         locks = []
@@ -180,11 +209,26 @@ class Crews(PoolCase):
         driver = self.open_driver(pool(1, each=f'probe = {{http = "{url}"}}\n'))
         driver.build(**METAL)
         stream, _ = silent.accept()
-        hangs_up = threading.Timer(0.1, stream.close)
+        hung_up = []
+        hangs_up = threading.Timer(0.1, lambda: [hung_up.append(True), stream.close()])
         hangs_up.start()
         driver.close()
+        self.assertEqual([True], hung_up)
         hangs_up.join()
         self.assertEqual(set(), set(threading.enumerate()) - others)
+
+    def test_a_poll_during_which_the_driver_is_closed_is_the_last_one(self):
+        others = set(threading.enumerate())
+        inventory = Closing(parse(self.pool(1), 'inventory'))
+        inventory.crew = Crew(
+            self.open_claims(), self.folder, None, inventory, rules=RULES, timeouts=Timeouts(),
+            commands=1, probes=1, clock=self.clock,
+        )  # fmt: skip
+        inventory.crew.start()
+        self.until(lambda: inventory.closed)
+        for thread in set(threading.enumerate()) - others:
+            thread.join(60)
+            self.assertFalse(thread.is_alive())
 
     def test_closing_ends_running_tasks_and_leaves_them_due(self):
         driver = self.open_driver(self.pool(2))
