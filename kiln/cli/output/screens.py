@@ -49,6 +49,9 @@ _EVENTS = 4
 #: machine. Printed lines tell it only after these.
 _NORMAL_S = {'readiness_not_yet': 30.0, 'hook': 4.0}
 
+#: A cause and its event read the same: they are one line, if no more seconds lie between them.
+_SAME_S = 10.0
+
 
 @contextlib.contextmanager
 def screen(stream: TextIO, *, silent: bool = False) -> Iterator[Show]:
@@ -75,11 +78,14 @@ class Lines:
         self._told: set[tuple[str, str]] = set()
         #: When each cause was seen first.
         self._seen: dict[tuple[str, str], float] = {}
+        #: By cluster and text: when each line was written last.
+        self._written: dict[tuple[str, str], float] = {}
 
     def show(self, courses: Sequence[Course], events: Sequence[Event]) -> None:
         names = {one.operation.cluster_id: one.name for one in courses}
         for event in events:
-            self._write(event.at, names.get(event.cluster_id, event.cluster_id), event.message)
+            name = names.get(event.cluster_id, event.cluster_id)
+            self._write(event.at, name, self._news(name, event))
         for one in courses:
             for cause, nodes in one.causes():
                 key = (one.operation.id, cause.message)
@@ -96,8 +102,20 @@ class Lines:
                         self._write(at, one.name, f'-> {advice}')
         self._stream.flush()
 
+    def _news(self, name: str, event: Event) -> str:
+        text = _line(event.message)
+        # Why a node has failed was told when it failed.
+        node, failed, reason = text.partition(' is to go: failed: ')
+        if failed and (name, f'{node}: {reason}') in self._written:
+            return f'{node} is to go: failed'
+        return text
+
     def _write(self, at: float, name: str, text: str) -> None:
-        self._stream.write(f'{clock_time(at)} {name}: {_line(text)}\n')
+        line = _line(text)
+        before = self._written.get((name, line))
+        if before is None or abs(at - before) > _SAME_S:
+            self._written[name, line] = at
+            self._stream.write(f'{clock_time(at)} {name}: {line}\n')
 
 
 class Drawn:

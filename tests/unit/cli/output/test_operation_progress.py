@@ -1,5 +1,6 @@
 """Tests of the progress of an operation and its display, without clock and store."""
 
+import dataclasses
 import io
 import types
 import unittest
@@ -189,6 +190,30 @@ class Told(unittest.TestCase):
             ],
             self.told(),
         )
+
+    def test_a_cause_its_event_and_the_end_of_its_node_tell_it_once(self):
+        held = far(seen(node('a', NodeState.FAILED, cause=QUOTA)))
+        failed = Event(cluster_id='c', kind='k', message='a: No room. <- Quota exceeded', at=119.0)
+        to_go = dataclasses.replace(
+            failed, message='a is to go: failed: No room. <- Quota exceeded', at=150.0
+        )
+        self.lines.show([held], [failed])
+        self.lines.show([held], [to_go])
+        self.assertEqual(
+            [
+                '00:01:59Z web: a: No room. <- Quota exceeded',
+                '00:02:00Z web: -> Wait.',
+                '00:02:30Z web: a is to go: failed',
+            ],
+            self.told(),
+        )
+
+    def test_an_event_that_comes_again_later_is_told_again(self):
+        for at in (0.0, 60.0):
+            self.lines.show(
+                [], [Event(cluster_id='web', kind='k', message='Nova is away.', at=at)]
+            )
+        self.assertEqual(2, len(self.told()))
 
     def test_nodes_with_one_cause_have_one_line(self):
         held = [node(f'h{n}', NodeState.PLANNED, cause=QUOTA) for n in range(9)]
