@@ -79,6 +79,8 @@ class Bus:
         # Set only by the thread, so that an outage or an unreadable message is logged once.
         self._failures = 0
         self._legible = True
+        #: The broker that failed last, and how; None while one is connected.
+        self.trouble: str | None = None
 
     def start(self) -> None:
         """Start listening; safe to repeat."""
@@ -110,9 +112,10 @@ class Bus:
                 self._listen(url)
             # The client library does not wrap the exceptions of the network and of TLS.
             except Exception as exc:
+                host, reason = _host(url), visible(str(exc))
+                self.trouble = f'{host}: {reason}'
                 if not self._failures:
-                    LOG.warning('No notifications from %s, so Nova is polled: %s', _host(url),
-                                visible(str(exc)))  # fmt: skip
+                    LOG.warning('No notifications from %s, so Nova is polled: %s', host, reason)
                 self._failures += 1
                 self._tried.set()
             if self._closed.wait(min(self._failures * self._again_s, _LONGEST_AGAIN_S)):
@@ -132,7 +135,7 @@ class Bus:
             channel = connection.channel()
             with kombu.Consumer(channel, queue, on_message=self._take, no_ack=True):
                 LOG.info('Listening to notifications of Nova at %s', _host(url))
-                self._failures = 0
+                self._failures, self.trouble = 0, None
                 self._on_up()
                 self._up = True
                 self._tried.set()

@@ -102,7 +102,8 @@ class ListeningDriver(ServerDriver):
     def _how(self) -> str:
         """Return how states are read, for operators."""
         if not self._bus.is_up(_CONNECT_S):
-            return 'polled, no notifications'
+            why = self._bus.trouble
+            return f'polled, no notifications from {why}' if why else 'polled, no notifications'
         if self._hearing.deaf:
             return 'polled, connected but Nova reports no builds'
         heard_s = self._hearing.last_heard_s()

@@ -478,3 +478,15 @@ class Opening(unittest.TestCase):
             del sys.modules['kombu']
             sys.modules.update(kept)
         self.assertIn('kiln-compute[notifications]', str(caught.exception))
+
+
+class Unreachable(ListeningCase):
+    url = 'rabbit://kiln:Tr0ub4dor@127.0.0.1:1/'
+
+    def test_a_check_names_the_broker_that_is_away_and_why(self):
+        self.cloud.answers |= {'GET /servers': {'servers': []}}
+        health = self.driver.check()
+        self.assertTrue(health.healthy)
+        self.assertIn('polled, no notifications from 127.0.0.1:1: ', health.detail)
+        self.assertIn('onnection refused', health.detail)
+        self.assertNotIn('Tr0ub4dor', health.detail)
