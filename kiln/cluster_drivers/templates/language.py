@@ -56,7 +56,8 @@ def plain(value: Any) -> str:
 def as_it_is(value: Any) -> str:
     """Return a value as text, if it needs no quotes anywhere."""
     text = plain(value)
-    if not isinstance(value, UrlHost) and not _HARMLESS.fullmatch(text):
+    bare = text.removeprefix('[').removesuffix(']') if isinstance(value, UrlHost) else text
+    if not _HARMLESS.fullmatch(bare):
         raise Unfit('has characters that need quotes: use | json, | shell or | base64')
     return text
 
