@@ -56,7 +56,8 @@ def plain(value: Any) -> str:
 def as_it_is(value: Any) -> str:
     """Return a value as text, if it needs no quotes anywhere."""
     text = plain(value)
-    bare = text.removeprefix('[').removesuffix(']') if isinstance(value, UrlHost) else text
+    bracketed = isinstance(value, UrlHost) and text[:1] + text[-1:] == '[]'
+    bare = text[1:-1] if bracketed else text
     if not _HARMLESS.fullmatch(bare):
         raise Unfit('has characters that need quotes: use | json, | shell or | base64')
     return text
