@@ -6,7 +6,7 @@ import copyreg
 import dataclasses
 import enum
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -183,6 +183,13 @@ class Address:
         return mine == (other.network_id, other.port_id, other.mac)
 
 
+def main_address(addresses: Sequence[Address]) -> str | None:
+    """Return the address of the first port; the IPv4 address if the port has both."""
+    first = [one.address for one in addresses if one.on_port_of(addresses[0])]
+    # The backend can return the addresses of one port in any order.
+    return next((one for one in first if ':' not in one), first[0] if first else None)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class ComputeStatus:
     """Status of one amphora at one point in time, as its backend reports it."""
@@ -259,9 +266,7 @@ class Amphora:
     @property
     def address(self) -> str | None:
         """Address of its first port; the IPv4 address if the port has both."""
-        first = [one.address for one in self.addresses if one.on_port_of(self.addresses[0])]
-        # The backend can return the addresses of one port in any order.
-        return next((one for one in first if ':' not in one), first[0] if first else None)
+        return main_address(self.addresses)
 
     def status(self, observed_at: float) -> ComputeStatus:
         """Return the status part of the amphora."""

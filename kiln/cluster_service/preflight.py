@@ -169,6 +169,11 @@ class Preflight:
             if option in able.limits.refused_options and getattr(machine, field):
                 message = f'backend {compute.name} does not support {field}; remove them'
                 yield Problem(message=message, path=f'{path}.{field}')
+        if len(plan.adds) > 1:
+            for network in machine.networks or ():
+                if address := network.partition('=')[2]:
+                    message = f'{len(plan.adds)} nodes cannot have one address, {address}'
+                    yield Problem(message=message, path=f'{path}.networks')
         for ability, value, field in _uses(plan, group, machine):
             if ability in able.abilities:
                 question = _Question(compute.name, ability, value)

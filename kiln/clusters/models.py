@@ -208,6 +208,11 @@ class Node:
     #: When it entered its state.
     since: float = 0.0
 
+    @property
+    def host(self) -> str | None:
+        """Its address before a port, as in URLs: an IPv6 address is in brackets."""
+        return f'[{self.address}]' if ':' in (self.address or '') else self.address
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Operation:

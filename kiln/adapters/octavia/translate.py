@@ -9,7 +9,7 @@ import string
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kiln.models import Amphora, Attachment, State
+from kiln.models import Amphora, Attachment, State, main_address
 
 #: The characters and the length that a build key can have.
 _BUILD_KEY = re.compile(r'[A-Za-z0-9][A-Za-z0-9._:-]{0,47}')
@@ -78,8 +78,8 @@ def management_address(amphora: Amphora, networks: Collection[str]) -> str | Non
     if not networks or not known:
         # Some backends return no network ids; but all return addresses in the order of
         # the request, and Octavia requests the management network first.
-        return next((address.address for address in amphora.addresses), None)
-    return next((address.address for address in known if address.network_id in networks), None)
+        return amphora.address
+    return main_address([address for address in known if address.network_id in networks])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,7 +20,7 @@ def pages(context: Context, cluster: Cluster, arguments: Mapping[str, Any]) -> M
     for node in context.nodes:
         if node.address and arguments['group'] in (None, node.group):
             port = definition.get_params(context, cluster, node)['port']
-            found[node.name] = f'http://{node.address}:{port}/'
+            found[node.name] = f'http://{node.host}:{port}/'
     return found
 
 

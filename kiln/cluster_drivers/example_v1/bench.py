@@ -45,4 +45,4 @@ def _ready(nodes: Sequence[Node]) -> Sequence[Node]:
 
 
 def _page(node: Node) -> str:
-    return f'http://{node.address}:8080/'
+    return f'http://{node.host}:8080/'

@@ -25,6 +25,6 @@ class ExampleTemplateDefinition(TemplateDefinition):
         )
         self.add_parameter(ParameterMapping(name='host', source='node.name'))
         self.add_file(FileMapping(path='/etc/kiln-example.json', template='example.json'))
-        url = 'http://{{ node.address }}:{{ port }}/'
+        url = 'http://{{ node.host }}:{{ port }}/'
         shown = 'The addresses of the pages.'
         self.add_output(OutputMapping(name='pages', text=url, each=True, help=shown))

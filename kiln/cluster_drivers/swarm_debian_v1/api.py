@@ -70,16 +70,15 @@ def docker_context(
 ) -> Mapping[str, Any]:
     """Write a new certificate for a person, and a Docker context that uses it."""
     view = view_of(context, cluster)
-    addresses = [node.address for node in view.managers if node.address]
-    if not addresses:
+    hosts = [node.host for node in view.managers if node.host]
+    if not hosts:
         raise ClusterDriverError(f'Cluster {cluster.name} has no manager with an address.')
     papers = authority_of(context, cluster).for_person(
         arguments['name'], SYSTEM_CLOCK.time(), arguments['days']
     )
     # Not that of the cluster: whatever a worker signs, people trust managers alone.
     trusted = b''.join(view.papers(node).certificate for node in view.managers)
-    host = addresses[0]
-    endpoint = f'tcp://[{host}]:{PORT}' if ':' in host else f'tcp://{host}:{PORT}'
+    endpoint = f'tcp://{hosts[0]}:{PORT}'
     folder = Path(arguments['to']).expanduser().absolute()
     file = write_context(folder, cluster.name, endpoint, trusted, papers)
     return {

@@ -23,7 +23,7 @@ class SwarmTemplateDefinition(TemplateDefinition):
         self._add_parameters()
         self.add_file(FileMapping(path='/etc/docker/daemon.json', template='daemon.json'))
         self.add_file(FileMapping(path=f'{HOME}/certify', template='certify.sh', mode=0o755))
-        url = 'tcp://{{ node.address }}:2376'
+        url = 'tcp://{{ node.host }}:2376'
         shown = 'The API addresses of the managers, over TLS.'
         self.add_output(OutputMapping(name='api', text=url, role='control', each=True, help=shown))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kiln.cluster_drivers.templates.language import UrlHost
 from kiln.cluster_drivers.values import Context, join_token
 from kiln.clusters.models import Cluster, Node, NodeState
 from kiln.clusters.spec import MachineSpec
@@ -18,7 +19,7 @@ _CLUSTER_FACTS = ('site', 'cluster.id', 'cluster.name', 'cluster.coe', 'group.na
 FACTS = frozenset((*_NODE_FACTS, *_CLUSTER_FACTS))
 #: The facts about a ready node that the text of an output can use, beside the
 #: parameters that are not secret.
-OUTPUT_FACTS = FACTS - {JOIN_TOKEN} | {'node.address'}
+OUTPUT_FACTS = FACTS - {JOIN_TOKEN} | {'node.address', 'node.host'}
 
 
 def facts(
@@ -42,6 +43,7 @@ def facts(
         'node.zone': node.place.zone,
         'node.image': machine.image,
         'node.address': node.address,
+        'node.host': UrlHost(node.host) if node.host else None,
     }
     if joins:
         found[JOIN_TOKEN] = join_token(context, node)

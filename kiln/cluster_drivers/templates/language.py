@@ -31,6 +31,12 @@ class Unfit(ValueError):
     """A value does not fit its place; the text has the reason, and never the value."""
 
 
+class UrlHost(str):
+    """Host for the text of an output; the brackets of an IPv6 address have no meaning there."""
+
+    __slots__ = ()
+
+
 class Placeholder(NamedTuple):
     """One placeholder in a template."""
 
@@ -50,7 +56,9 @@ def plain(value: Any) -> str:
 def as_it_is(value: Any) -> str:
     """Return a value as text, if it needs no quotes anywhere."""
     text = plain(value)
-    if not _HARMLESS.fullmatch(text):
+    bracketed = isinstance(value, UrlHost) and text[:1] + text[-1:] == '[]'
+    bare = text[1:-1] if bracketed else text
+    if not _HARMLESS.fullmatch(bare):
         raise Unfit('has characters that need quotes: use | json, | shell or | base64')
     return text
 

@@ -212,7 +212,9 @@ class ServerActions(AmphoraComputeDriver):
         self._catalogue.check_zone(asked, availability_zone)
 
     def _validate_network(self, network_id: str) -> None:
-        self._catalogue.network_ids(Asked.of('use network', network_id), [network_id])
+        asked = Asked.of('use network', network_id)
+        (found,) = self._catalogue.network_ids(asked, [network_id])
+        self._catalogue.check_address(asked, found)
 
     def _validate_security_group(self, security_group: str) -> None:
         asked = Asked.of('use security group', security_group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import threading
 import uuid
@@ -188,6 +189,26 @@ class Catalogue:
         named, address = split(network)
         found = self._neutron_id(asked, 'network', 'networks', named, {})
         return f'{found}={address}' if address else found
+
+    def check_address(self, asked: Asked, network: str) -> None:
+        """Raise if no subnet of a network has the requested address of ``ID=ADDRESS``.
+
+        The subnets of some networks are visible to their owners alone; then nothing is checked.
+        """
+        network_id, text = split(network)
+        if text is None:
+            return
+        query = {'network_id': network_id, 'fields': 'cidr'}
+        answer = self._services.ask(asked, 'GET', '/subnets', service='network', query=query)
+        cidrs = sorted(row['cidr'] for row in answer['subnets'])
+        try:
+            address = ipaddress.ip_address(text)
+        except ValueError as exc:
+            raise _invalid(asked, f'{text!r} is not an IP address.') from exc
+        if cidrs and not any(address in ipaddress.ip_network(cidr) for cidr in cidrs):
+            raise _invalid(
+                asked, f'address {text} is in no subnet of the network; it has {", ".join(cidrs)}.'
+            )
 
     def security_group_ids(self, asked: Asked, groups: Sequence[str]) -> tuple[str, ...]:
         """Return the ids of security groups given by name or by id."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -79,12 +80,7 @@ def amphora_of(server: Mapping[str, Any]) -> Amphora:
         image_id=metadata.get(IMAGE) or (server.get('image') or {}).get('id'),
         availability_zone=server.get('OS-EXT-AZ:availability_zone') or None,
         server_group_id=metadata.get(GROUP),
-        addresses=tuple(
-            Address(address=one['addr'], mac=one.get('OS-EXT-IPS-MAC:mac_addr'))
-            for network in (server.get('addresses') or {}).values()
-            for one in network
-            if one.get('addr')
-        ),
+        addresses=tuple(_by_port(server.get('addresses') or {})),
         metadata=MappingProxyType(
             {key: value for key, value in metadata.items() if not key.startswith(RESERVED)}
         ),
@@ -203,6 +199,18 @@ def _type_of(metadata: Mapping[str, Any]) -> AmphoraType:
         return AmphoraType(metadata.get(TYPE, AmphoraType.VM))
     except ValueError:
         return AmphoraType.VM
+
+
+def _by_port(networks: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterator[Address]:
+    """Yield the addresses of all networks; those of one port follow each other."""
+    for network in networks.values():
+        # Nova lists the fixed addresses of all ports on a network, and then the floating ones.
+        ports: dict[str | None, list[Address]] = {}
+        for one in network:
+            if one.get('addr'):
+                mac = one.get('OS-EXT-IPS-MAC:mac_addr')
+                ports.setdefault(mac, []).append(Address(address=one['addr'], mac=mac))
+        yield from itertools.chain.from_iterable(ports.values())
 
 
 def _raw(server: Mapping[str, Any]) -> Mapping[str, Any]:

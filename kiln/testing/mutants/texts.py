@@ -25,6 +25,7 @@ _CONFUSED: Mapping[str, str] = MappingProxyType(
         'node.id': 'cluster.id',
         'node.name': 'cluster.name',
         'node.address': 'node.name',
+        'node.host': 'node.name',
         'node.join_token': 'node.id',
         'cluster.id': 'cluster.name',
         'cluster.name': 'cluster.id',

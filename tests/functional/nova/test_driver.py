@@ -64,14 +64,55 @@ class DriverCase(NovaCase):
 
 
 class Building(DriverCase):
-    def own_network(self):
-        """Create a network; a project that chooses an address must own the network."""
+    def own_network(self, *more):
+        """Create a network with subnets; a project that chooses an address must own it."""
         neutron = {'endpoint_filter': {'service_type': 'network'}}
         made = self.session.post('/v2.0/networks', json={'network': {'name': 'own'}}, **neutron)
         network_id = made.json()['network']['id']
-        subnet = {'network_id': network_id, 'cidr': '10.99.0.0/24', 'ip_version': 4}
-        self.session.post('/v2.0/subnets', json={'subnet': subnet}, **neutron)
+        for cidr in ('10.99.0.0/24', *more):
+            version = 6 if ':' in cidr else 4
+            subnet = {'network_id': network_id, 'cidr': cidr, 'ip_version': version}
+            self.session.post('/v2.0/subnets', json={'subnet': subnet}, **neutron)
         return network_id
+
+    def test_addresses_of_both_families_are_kept_and_given_as_requested(self):
+        network_id = self.own_network('fd00:99::/64')
+        for port_lock in (True, False):
+            driver = self.open_driver(port_lock=port_lock)
+            # By network, and by an address of either family on it.
+            four, six = ('10.99.0.7', 'fd00:99::7') if port_lock else ('10.99.0.8', 'fd00:99::8')
+            asked = {'': None, f'={four}': four, f'={six}': six}
+            built = {
+                address: driver.build(network_ids=[network_id + place])
+                for place, address in asked.items()
+            }
+            for address, amphora_id in built.items():
+                with self.subTest(address, port_lock=port_lock):
+                    self.assertIs(State.ACTIVE, self.settled(amphora_id, driver).state)
+                    amphora = driver.get_amphora(amphora_id=amphora_id)
+                    found = [one.address for one in amphora.addresses]
+                    (port,) = self.list('network', 'ports', device_id=amphora_id)
+                    self.assertCountEqual([ip['ip_address'] for ip in port['fixed_ips']], found)
+                    if address is None:
+                        self.assertEqual({True, False}, {':' in one for one in found})
+                        self.assertNotIn(':', amphora.address)
+                    else:
+                        self.assertEqual(([address], address), (found, amphora.address))
+
+    def test_an_address_in_no_subnet_of_its_network_is_refused_by_the_check_and_by_the_build(self):
+        network_id = self.own_network('fd00:99::/64')
+        # Without a port of its own, a server is accepted, and fails while Nova builds it.
+        locking = self.open_driver(port_lock=True)
+        for right in ('10.99.0.7', 'fd00:99::7'):
+            self.driver.validate_network(f'{network_id}={right}')
+        for wrong in ('10.98.0.7', 'fd00:98::7'):
+            with self.subTest(wrong):
+                with self.assertRaisesRegex(InvalidRequest, '10.99.0.0/24, fd00:99::/64'):
+                    self.driver.validate_network(f'{network_id}={wrong}')
+                with self.assertRaises(InvalidBuildRequest):
+                    locking.build(network_ids=[f'{network_id}={wrong}'])
+        ports = self.list('network', 'ports', network_id=network_id)
+        self.assertEqual([], [one['id'] for one in ports if not one['device_id']])
 
     def test_a_build_is_one_request_with_cached_names(self):
         self.driver.build()

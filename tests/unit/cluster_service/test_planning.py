@@ -243,6 +243,22 @@ class WrongNetworks(SiteCase):
             found,
         )
 
+    def test_one_address_for_several_nodes_is_refused(self):
+        cluster = {'cluster': 'web', 'coe': 'nodes', 'image': 'i'}
+        for count, expected in ((2, '2 nodes cannot have one address, fd00::7'), (1, None)):
+            group = {'name': 'work', 'count': count, 'networks': ['net1=fd00::7']}
+            page = json.dumps(cluster | {'nodegroups': [group]})
+            with self.subTest(count):
+                if expected is None:
+                    self.assertIn('work: +1', '\n'.join(self.plan(page).lines()))
+                    continue
+                with self.assertRaises(InvalidCluster) as caught:
+                    self.plan(page)
+                (problem,) = caught.exception.problems
+                self.assertEqual(
+                    ('nodegroups[0].networks', expected), (problem.path, problem.message)
+                )
+
     def test_known_ones_are_accepted(self):
         groups = [{'name': 'work', 'count': 1, 'networks': ['net2'], 'sec_groups': ['web']}]
         page = {'cluster': 'web', 'coe': 'nodes', 'image': 'i', 'nodegroups': groups}

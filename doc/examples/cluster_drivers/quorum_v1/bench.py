@@ -96,7 +96,7 @@ class AgentBench(MachineBench):
     def expected_outputs(nodes: Sequence[Node]) -> Mapping[str, Any]:
         """Return the addresses of the members at work, and the size of a majority."""
         ready = [node for node in nodes if node.state is NodeState.READY]
-        members = [f'http://{node.address}:4001/' for node in ready]
+        members = [f'http://{node.host}:4001/' for node in ready]
         return {'members': members, 'majority': len(nodes) // 2 + 1}
 
     # ---- the cluster -----------------------------------------------------------------

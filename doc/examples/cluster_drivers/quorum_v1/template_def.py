@@ -36,7 +36,7 @@ class QuorumTemplateDefinition(TemplateDefinition):
         self.add_output(
             OutputMapping(
                 name='members',
-                text='http://{{ node.address }}:{{ port }}/',
+                text='http://{{ node.host }}:{{ port }}/',
                 each=True,
                 help='The address of each member.',
             )

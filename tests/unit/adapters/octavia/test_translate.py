@@ -1,5 +1,6 @@
 """Translation between Octavia's values and kiln's."""
 
+import dataclasses
 import unittest
 
 from kiln.adapters.octavia import translate
@@ -83,6 +84,10 @@ class Answers(unittest.TestCase):
             Address(address='10.0.0.2', network_id='b'),
         )
         unnamed = (Address(address='10.0.0.3'), Address(address='10.0.0.4'))
+        dual = tuple(
+            Address(address=one, network_id='b', mac='m') for one in ('fd00::2', '10.2.0.2')
+        )
+        bare = tuple(dataclasses.replace(one, network_id=None) for one in dual)
         for addresses, networks, expected in (
             (two, ['b'], '10.0.0.2'),
             (two, ['b', 'a'], '10.0.0.1'),
@@ -90,6 +95,9 @@ class Answers(unittest.TestCase):
             (two, [], '10.0.0.1'),
             (unnamed, ['b'], '10.0.0.3'),
             ((*unnamed, two[1]), ['b'], '10.0.0.2'),
+            ((two[0], *dual), ['b'], '10.2.0.2'),
+            ((two[0], dual[0]), ['b'], 'fd00::2'),
+            (bare, ['b'], '10.2.0.2'),
             ((), ['b'], None),
             ((), [], None),
         ):

@@ -1,6 +1,8 @@
 import dataclasses
 import json
+import shlex
 import stat
+import subprocess
 import tarfile
 import tempfile
 import unittest
@@ -62,6 +64,19 @@ class Bootstrap(unittest.TestCase):
         told = yaml.safe_load(given.user_data)
         self.assertEqual([['/etc/kiln-swarm/start']], told['runcmd'])
         self.assertIn('[ false != true ]', told['write_files'][1]['content'])
+
+    def test_an_engine_listens_on_both_families_and_on_ipv4_where_the_kernel_has_no_ipv6(self):
+        unit = yaml.safe_load(self.given().user_data)['write_files'][0]['content']
+        # As systemd reads it: a line continues after a backslash, and $$ is a dollar.
+        whole = unit.replace('\\\n', ' ').replace('$$', '$')
+        (line,) = (one for one in whole.splitlines() if one.startswith('ExecStart=/'))
+        shell, flag, script = shlex.split(line.removeprefix('ExecStart='))
+        script = script.replace('exec /usr/sbin/dockerd', 'echo')
+        for kernel, listens in (('/', '[::]'), ('/no/such/file', '0.0.0.0')):
+            with self.subTest(listens):
+                asked = script.replace('/proc/net/if_inet6', kernel)
+                said = subprocess.run([shell, flag, asked], capture_output=True, text=True)
+                self.assertEqual(f'-H fd:// -H tcp://{listens}:2376\n', said.stdout)
 
 
 class PlanValidation(unittest.TestCase):
@@ -222,6 +237,16 @@ class DockerContexts(unittest.TestCase):
         self.assertEqual([identity(node)], [one.value for (one,) in names])
         with self.assertRaises(ClusterDriverError):
             api.docker_context(context(), a_cluster(), {'to': folder, 'name': 'me', 'days': 3})
+
+    def test_an_ipv6_address_is_in_brackets_before_a_port(self):
+        node = a_node(1, 'managers', address='fd00::1', state=NodeState.READY)
+        outputs = DRIVER.template_definition.get_outputs(context(node), a_cluster())
+        self.assertEqual(['tcp://[fd00::1]:2376'], outputs['api'])
+        with tempfile.TemporaryDirectory() as folder:
+            said = api.docker_context(
+                context(node), a_cluster(), {'to': folder, 'name': 'me', 'days': 3}
+            )
+        self.assertEqual('tcp://[fd00::1]:2376', said['endpoint'])
 
     def test_a_recovery_from_an_unknown_manager_is_refused(self):
         with self.assertRaisesRegex(ClusterDriverError, 'has no manager nobody'):

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kiln.cluster_drivers.templates.language import TextTemplate
+from kiln.cluster_drivers.templates.language import TextTemplate, UrlHost
 from kiln.clusters.exceptions import ClusterDriverError
 from tests.examples import examples
 
@@ -134,6 +134,12 @@ class Filters(unittest.TestCase):
         for value in ('a', 'az-1', 'm1.small', '10.0.0.1', 'fd00::1', '/etc/x', 'a_b', '', 8080,
                       'user@host', 'http://x:80/a', True):  # fmt: skip
             self.assertEqual(str(value).replace('True', 'true'), render('{{ a }}', a=value))
+
+    def test_the_host_of_a_url_has_brackets_and_nothing_else_that_needs_quotes(self):
+        self.assertEqual('tcp://[fd00::1]:1', render('tcp://{{ a }}:1', a=UrlHost('[fd00::1]')))
+        for value in ('[fd00::1; id]', '$(id):', "[']", '[]]', '[fd00::1', '[[a]'):
+            with self.subTest(value), self.assertRaises(ClusterDriverError):
+                render('{{ a }}', a=UrlHost(value))
 
     def test_unsafe_values_are_refused_and_not_shown(self):
         cases = [

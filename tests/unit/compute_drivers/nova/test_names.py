@@ -190,10 +190,34 @@ class Builds(Backend):
 class Validated(Backend):
     def test_networks_and_security_groups_are_valid_by_name_and_by_id(self):
         driver = self.open()
+        self.cloud.answers['GET /v2.0/subnets'] = {'subnets': [{'cidr': '10.0.0.0/24'}]}
         for network in ('net1', UUID, 'net1=10.0.0.7', 'none'):
             driver.validate_network(network)
         driver.validate_security_group('web')
         self.assertNotIn('POST /servers', [path for path, _ in self.cloud.queries])
+
+    def test_a_requested_address_is_valid_if_a_subnet_of_the_network_has_it(self):
+        driver = self.open()
+        self.cloud.answers['GET /v2.0/subnets'] = {
+            'subnets': [{'cidr': 'fd00:1::/64'}, {'cidr': '10.0.0.0/24'}]
+        }
+        for address in ('10.0.0.7', 'fd00:1::7', 'FD00:0001::0007'):
+            driver.validate_network(f'net1={address}')
+        self.assertIn(
+            ('GET /v2.0/subnets', {'network_id': UUID, 'fields': 'cidr'}), self.cloud.queries
+        )
+        for address, reason in (
+            ('10.0.1.7', 'is in no subnet of the network; it has 10.0.0.0/24, fd00:1::/64'),
+            ('fd00:2::7', 'is in no subnet of the network'),
+            ('10.0.0.256', 'is not an IP address'),
+        ):
+            with self.subTest(address), self.assertRaisesRegex(InvalidRequest, reason):
+                driver.validate_network(f'net1={address}')
+
+    def test_an_address_is_not_checked_if_the_subnets_are_hidden(self):
+        driver = self.open()
+        self.cloud.answers['GET /v2.0/subnets'] = {'subnets': []}
+        driver.validate_network('net1=10.0.0.7')
 
     def test_those_that_do_not_exist_are_refused_with_the_names_of_those_that_do(self):
         driver = self.open()

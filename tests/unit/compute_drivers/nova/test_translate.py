@@ -224,6 +224,28 @@ class Others(unittest.TestCase):
             [(one.address, one.network_id, one.port_id) for one in found.addresses],
         )
 
+    def test_every_address_of_both_families_is_kept_and_those_of_one_port_are_together(self):
+        # The order of Nova: the fixed addresses of all ports on a network, then the floating.
+        def row(address, mac, kind='fixed'):
+            version = 6 if ':' in address else 4
+            return {'addr': address, 'version': version, 'OS-EXT-IPS:type': kind,
+                    'OS-EXT-IPS-MAC:mac_addr': mac}  # fmt: skip
+
+        first = [
+            row('fd00::7', 'm-1'), row('10.0.0.7', 'm-1'), row('fd00::8', 'm-2'),
+            row('192.0.2.7', 'm-1', 'floating'), row('192.0.2.8', 'm-2', 'floating'),
+        ]  # fmt: skip
+        server = {'id': 'a-1', 'addresses': {'first': first, 'second': [row('10.9.0.9', 'm-3')]}}
+        amphora = translate.amphora_of(server)
+        self.assertEqual(
+            [('fd00::7', 'm-1'), ('10.0.0.7', 'm-1'), ('192.0.2.7', 'm-1'), ('fd00::8', 'm-2'),
+             ('192.0.2.8', 'm-2'), ('10.9.0.9', 'm-3')],
+            [(one.address, one.mac) for one in amphora.addresses],
+        )  # fmt: skip
+        self.assertEqual('10.0.0.7', amphora.address)
+        server['addresses']['first'] = [row('fd00::7', 'm-1'), row('2001:db8::7', 'm-1')]
+        self.assertEqual('fd00::7', translate.amphora_of(server).address)
+
     def test_a_group_has_a_policy_before_and_after_2_64(self):
         new = {'id': 'g', 'name': 'web', 'policy': 'anti-affinity', 'rules': {}, 'members': ['s']}
         old = {'id': 'g', 'name': 'web', 'policies': ['anti-affinity'], 'members': ['s']}
