@@ -36,6 +36,8 @@ LOG = logging.getLogger(__name__)
 
 #: The conductor that holds the lease of this scope watches for all conductors of a site.
 SCOPE = 'kiln.watch'
+#: Seconds from the start to the first poll.
+_FIRST_S = 2.0
 #: Seconds after which a poll that has not ended is taken for one that never will.
 LONGEST_POLL_S = 600.0
 #: The reason in the arguments of an operation that kiln itself submitted.
@@ -132,7 +134,11 @@ class StandingCheck:
         self._tending.begin({key: one.newest for key, one in self._settled.items()})
 
     def _run(self) -> None:
-        while not self._closed.wait(self._parts.settings.watch_s):
+        watch_s = self._parts.settings.watch_s
+        # Soon, so that it is known who watches; a command that ends at once polls nothing.
+        pause_s = min(_FIRST_S, watch_s)
+        while not self._closed.wait(pause_s):
+            pause_s = watch_s
             try:
                 self.poll()
             # A defect must not end the thread that watches all clusters.

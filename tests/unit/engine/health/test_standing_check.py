@@ -254,6 +254,15 @@ class AfterADefect(Site):
             self.until(lambda: self.states(cluster)[NodeState.UNHEALTHY])
 
 
+class AfterTheStart(Site):
+    settings = dataclasses.replace(SETTINGS, watch_s=10_000.0)
+
+    def test_the_first_poll_is_soon_whatever_the_interval(self):
+        began = self.clock.monotonic()
+        self.until(lambda: self.conductor.watch.polled_at is not None)
+        self.assertLess(self.clock.monotonic() - began, 1000)
+
+
 class DuringAnOperation(Site):
     settings = dataclasses.replace(SETTINGS, watch_s=0.1)
 
