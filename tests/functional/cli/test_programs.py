@@ -101,7 +101,7 @@ class Programs(Processes):
 
     def conduct(self):
         process = self.start('--config-file', str(self.config), 'conductor')
-        self.assertIn('Working on clusters', process.stderr.readline())
+        self.assertTrue(any('Working on clusters' in line for line in process.stderr))
         return process
 
     def submit(self, verb, count, theme):

@@ -113,7 +113,7 @@ class Tenants(Processes):
 
     def conduct(self, where):
         process = self.start('--config-file', str(where.config), 'conductor')
-        self.assertIn('Working on clusters', process.stderr.readline())
+        self.assertTrue(any('Working on clusters' in line for line in process.stderr))
         return process
 
     # ---- clusters --------------------------------------------------------------------
