@@ -17,6 +17,7 @@ from kiln.clock import current_deadline
 from kiln.exceptions import KNOWN_SECRETS, ConfigurationError
 from kiln.foreign.connection_failures import one_line
 from kiln.foreign.http_adapter import BoundedAdapter
+from kiln.foreign.waiting import waiting_for
 
 #: Threads that can call a driver that was made without the option max_workers.
 _DEFAULT_WORKERS = 16
@@ -37,13 +38,16 @@ class Connections(requests.Session):
     request. A proxy that is set later does not apply to a running process.
     """
 
-    def __init__(self, *, connect_timeout_s: float, timeout_s: float) -> None:
+    def __init__(
+        self, *, connect_timeout_s: float, timeout_s: float, keystone: str | None = None
+    ) -> None:
         super().__init__()
         # Each request has its token. Without this, requests would read ~/.netrc each
         # time, and send a password for the host beside the token.
         self.auth = _as_it_is
         self._timeouts_s = (connect_timeout_s, timeout_s)
         self._settings: dict[tuple[Any, ...], Any] = {}
+        self._keystone = keystone and keystone.rstrip('/').removesuffix('/v3')
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
         """Send a request; without a timeout of its own it gets that of its call."""
@@ -54,7 +58,14 @@ class Connections(requests.Session):
         deadline = current_deadline()
         left_s = math.inf if deadline is None else max(_SHORTEST_S, deadline.remaining_s())
         kwargs['timeout'] = tuple(min(limit_s, left_s) for limit_s in limits_s)
-        return super().send(request, **kwargs)
+        with waiting_for(self._whom(str(request.url))):
+            return super().send(request, **kwargs)
+
+    def _whom(self, url: str) -> str:
+        """Return who is behind a URL, without what is only in this request."""
+        is_keystone = self._keystone is not None and url.startswith(self._keystone)
+        address = urllib.parse.urlsplit(url)._replace(query='', fragment='').geturl()
+        return f'Keystone at {self._keystone}' if is_keystone else address
 
     def merge_environment_settings(
         self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any
@@ -85,7 +96,7 @@ def open_session(conf: Any) -> tuple[Session, str | None]:
         session, region = _from_options(conf), conf.region_name
     _check_files(session)
     workers = getattr(conf, 'max_workers', _DEFAULT_WORKERS)
-    session.session = _connections(conf, workers)
+    session.session = _connections(conf, workers, getattr(session.auth, 'auth_url', None))
     return session, region
 
 
@@ -97,14 +108,16 @@ def _check_files(session: Session) -> None:
             raise ConfigurationError(f'Cannot use TLS: file {path!r} does not exist.')
 
 
-def _connections(conf: Any, workers: int) -> requests.Session:
+def _connections(conf: Any, workers: int, keystone: str | None = None) -> requests.Session:
     # A thread that finds the pool empty opens a connection and discards it
     # afterwards: so the pool has one for each worker and one for the watcher.
     # Older versions of keystoneauth have neither these options nor the arguments.
     tls = {name: getattr(conf, name, None) for name in ('tls_ciphers', 'tls_min_version')}
     tls = {name: value for name, value in tls.items() if value}
     pool = _KeepAlive(pool_connections=8, pool_maxsize=workers + 1, **tls)
-    connections = Connections(connect_timeout_s=conf.connect_timeout, timeout_s=conf.timeout)
+    connections = Connections(
+        connect_timeout_s=conf.connect_timeout, timeout_s=conf.timeout, keystone=keystone
+    )
     for scheme in ('http://', 'https://'):
         connections.mount(scheme, pool)
     return connections

@@ -317,7 +317,7 @@ class ExecutorDriver(DriverWrapper):
                 return
             task.in_flight = True
             task.place = None
-        silence = self._scheduler.call_later(SILENT_S, functools.partial(self._delayed, plan))
+        silence = self._scheduler.call_later(SILENT_S, functools.partial(self._delayed, task))
         try:
             step = plan.answered(task.send(self.inner))
         except KilnError as exc:
@@ -360,14 +360,14 @@ class ExecutorDriver(DriverWrapper):
             after = f' after: {why}' if why else ''
             task.operation.note('waits', f'{pause_s:.2f} s{after}')
         if why and (error := task.plan.last_error) is not None:
-            self._delayed(task.plan, error)
+            self._delayed(task, error)
         self._workers.submit(task, pause_s)
 
-    def _delayed(self, plan: CallPlan, error: BaseException | None = None) -> None:
+    def _delayed(self, task: Task, error: BaseException | None = None) -> None:
         """Report an error before a repeat; without one, that the backend is silent."""
         if error is None:
-            error = no_answer_so_far(self.name, plan.about)
-        plan.operation.hinder(error)
+            error = no_answer_so_far(self.name, task.plan.about, task.wait.whom)
+        task.operation.hinder(error)
         if self._listener is not None:
             self._listener.delayed(self.name, error)
 

@@ -18,6 +18,7 @@ from kiln.clock import Clock, Deadline, deadline_scope
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Traffic
 from kiln.fairness.turns import current_party
+from kiln.foreign.waiting import Wait, noted_in
 from kiln.wrappers.executor.attempts import CallPlan
 from kiln.wrappers.executor.queue import Place, TrafficQueue
 from kiln.wrappers.executor.settings import ExecutorSettings
@@ -41,7 +42,7 @@ class Task:
 
     __slots__ = (
         '_release', 'accepted', 'context', 'deadline', 'ended', 'expiry', 'in_flight',
-        'operation', 'oslo_context', 'party', 'place', 'plan', 'queued',
+        'operation', 'oslo_context', 'party', 'place', 'plan', 'queued', 'wait',
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +68,7 @@ class Task:
         self.place: Place | None = None
         # Guarded by the workers' lock: True while it waits in the queue.
         self.queued = False
+        self.wait = Wait()
         # Guarded by the executor's lock: true while the backend has it, and once its
         # operation has an outcome or continues without the executor.
         self.in_flight = False
@@ -89,7 +91,7 @@ class Task:
         before = _current_oslo_context()
         _store_oslo_context(self.oslo_context)
         try:
-            with deadline_scope(self._for_the_call()):
+            with deadline_scope(self._for_the_call()), noted_in(self.wait):
                 return self.plan.send(driver)
         finally:
             # If the pool has no threads, this thread is the caller's own.

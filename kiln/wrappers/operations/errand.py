@@ -15,7 +15,7 @@ from kiln.wrappers.operations.operation import Operation, OperationState, Priori
 T = TypeVar('T')
 
 #: Seconds without an answer after which a caller is told that the backend is silent.
-SILENT_S = 4.0
+SILENT_S = 3.0
 #: Maximum number of events; more are cut in the middle of the retries, not at the end.
 MAX_EVENTS = 50
 
@@ -27,10 +27,14 @@ class NoAnswerSoFar(AmphoraComputeError):
     remedy = 'Check the backend; kiln waits until the time limit of the call.'
 
 
-def no_answer_so_far(backend: str, about: str) -> NoAnswerSoFar:
-    """Return the report of a call without an answer; ``about`` begins the sentence."""
+def no_answer_so_far(backend: str, about: str, whom: str | None = None) -> NoAnswerSoFar:
+    """Return the report of a call without an answer; ``about`` begins the sentence.
+
+    ``whom`` is what the call waits for behind the backend, if that is known.
+    """
+    silent = f'{whom}, for backend {backend!r},' if whom else repr(backend)
     return NoAnswerSoFar(
-        f'{about}: {backend!r} has not answered for over {SILENT_S:.0f} s.', backend=backend
+        f'{about}: {silent} has not answered for over {SILENT_S:.0f} s.', backend=backend
     )
 
 

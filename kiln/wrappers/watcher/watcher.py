@@ -16,6 +16,7 @@ from kiln.exceptions import (
     InvalidRequest,
     OperationTimeout,
 )
+from kiln.foreign.waiting import Wait, noted_in
 from kiln.models import ComputeStatus, State
 from kiln.telemetry.events import Listener, Listeners
 from kiln.wrappers.operations.errand import SILENT_S, no_answer_so_far
@@ -278,9 +279,11 @@ class Watcher:
 
     def _tick(self, due: float) -> None:
         started, polled_at = self._clock.monotonic(), self._clock.time()
-        silence = self._scheduler.call_later(SILENT_S, self._silent)
+        wait = Wait()
+        silence = self._scheduler.call_later(SILENT_S, functools.partial(self._silent, wait))
         try:
-            moved = self._notify(started)
+            with noted_in(wait):
+                moved = self._notify(started)
         # Also exceptions other than Exception: a SystemExit from deep within a client
         # library would silently end all waits.
         except BaseException as exc:
@@ -332,9 +335,9 @@ class Watcher:
         with self._lock:
             self._interval.failed(ended, retry_after)
 
-    def _silent(self) -> None:
+    def _silent(self, wait: Wait) -> None:
         """Report that a poll has had no answer for a while; runs on the scheduler's thread."""
-        self._report(no_answer_so_far(self._backend, 'Cannot poll amphorae'))
+        self._report(no_answer_so_far(self._backend, 'Cannot poll amphorae', wait.whom))
 
     def _report(self, outage: BaseException | None) -> None:
         """Tell everyone that waits of an outage, or of its end."""

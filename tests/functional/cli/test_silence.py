@@ -27,20 +27,35 @@ image = debian
 
 
 class Silence(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.silent = self.enterContext(socket.create_server(('127.0.0.1', 0)))
+        self.url = f'http://127.0.0.1:{self.silent.getsockname()[1]}'
+        self.conf = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'kiln.conf')
+        self.conf.write_text(CONFIG.format(url=self.url))
+
+    def argv(self, *words):
+        return [sys.executable, '-m', 'kiln.cli', '--config-file', str(self.conf), *words]
+
     def test_a_keystone_that_never_answers_is_named_by_check_and_by_calls(self):
-        silent = self.enterContext(socket.create_server(('127.0.0.1', 0)))
-        url = f'http://127.0.0.1:{silent.getsockname()[1]}'
-        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        (folder / 'kiln.conf').write_text(CONFIG.format(url=url))
         for words in ('check',), ('list',):
             with self.subTest(words):
                 done = subprocess.run(
-                    [sys.executable, '-m', 'kiln.cli', '--config-file', folder / 'kiln.conf',
-                     'compute', *words, '--timeout', '1'],
+                    self.argv('compute', *words, '--timeout', '1'),
                     cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
                 )  # fmt: skip
                 self.assertEqual(ExitCode.UNAVAILABLE, done.returncode, done)
                 self.assertIn('Keystone', done.stdout + done.stderr)
+
+    def test_a_command_that_waits_names_the_keystone_that_is_silent(self):
+        with subprocess.Popen(
+            self.argv('compute', 'list'), cwd=ROOT, stderr=subprocess.PIPE, text=True
+        ) as waits:
+            self.addCleanup(waits.kill)
+            self.assertIn(
+                f"Keystone at {self.url}, for backend 'east', has", waits.stderr.readline()
+            )
+            waits.terminate()
 
 
 if __name__ == '__main__':

@@ -67,7 +67,7 @@ class Commands(Shell):
     def test_a_command_that_waits_for_its_backend_says_so_on_stderr(self):
         self.ok('compute', 'list')
         self.assertIn('kiln: east delays this: ', self.err)
-        self.assertIn('has not answered for over 4 s', self.err)
+        self.assertIn('has not answered for over 3 s', self.err)
         self.assertRegex(self.err, r'It is tried until \d\d:\d\d:\d\dZ\.')
 
     def test_a_quiet_command_does_not(self):

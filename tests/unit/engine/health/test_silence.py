@@ -74,7 +74,7 @@ class Settled(SilentSite):
         with self.assertLogs(LOG, 'WARNING') as logs:
             self.until(lambda: self.kinds(cluster))
         self.assertTrue(polling.is_alive())
-        self.assertIn('has not answered for over 4 s', logs.output[0])
+        self.assertIn('has not answered for over 3 s', logs.output[0])
         self.hanging.clear()
         self.release.set()
         polling.join()

@@ -266,7 +266,7 @@ class ReportTest(WatchingTest):
         future = self.wait()
         self.until(lambda: hung.is_set() and self.seen)
         self.assertIsInstance(self.seen[0], NoAnswerSoFar)
-        self.assertIn("'east' has not answered for over 4 s", str(self.seen[0]))
+        self.assertIn("'east' has not answered for over 3 s", str(self.seen[0]))
         self.driver.put('a', State.ACTIVE)
         release.set()
         self.settle(future)

@@ -1,0 +1,43 @@
+"""Who the call of a thread waits for, so that a silence names the one that is silent."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+
+
+class Wait:
+    """Who is waited for now; written by the thread of a call, read by others."""
+
+    __slots__ = ('whom',)
+
+    def __init__(self) -> None:
+        self.whom: str | None = None
+
+
+_current: contextvars.ContextVar[Wait | None] = contextvars.ContextVar('kiln_wait', default=None)
+
+
+@contextlib.contextmanager
+def noted_in(wait: Wait) -> Iterator[None]:
+    """Note in ``wait`` who the calls inside the block wait for."""
+    reset = _current.set(wait)
+    try:
+        yield
+    finally:
+        _current.reset(reset)
+
+
+@contextlib.contextmanager
+def waiting_for(whom: str) -> Iterator[None]:
+    """Say who is waited for inside the block."""
+    wait = _current.get()
+    if wait is None:
+        yield
+        return
+    before, wait.whom = wait.whom, whom
+    try:
+        yield
+    finally:
+        wait.whom = before
