@@ -155,9 +155,11 @@ class Answers(ScriptedCase):
             engine.ask(ASKED, lambda session: session.info())
 
     def test_a_successful_web_page_is_not_an_answer_of_an_engine(self):
-        engine = self.engine(VERSION, answer(b'<html>', kind='text/html'))
-        with self.assertRaises(ServiceUnavailable):
-            engine.ask(ASKED, lambda session: session.info())
+        for asked, kind in ((ASKED, ServiceUnavailable), (BUILD, BuildOutcomeUnknown)):
+            engine = self.engine(VERSION, answer(b'<html>', kind='text/html'))
+            with self.assertRaisesRegex(kind, 'not a container engine answered 200') as caught:
+                engine.ask(asked, lambda session: session.info())
+            self.assertEqual(200, caught.exception.http_status)
 
     def test_a_success_with_a_header_that_is_not_json_is_not_an_answer_of_an_engine(self):
         for header in ('PGh0bWw+', 'x', base64.b64encode(b'[' * 40_000).decode()):
@@ -177,7 +179,7 @@ class Answers(ScriptedCase):
 
     def test_json_that_is_no_version_of_an_engine_is_reported(self):
         for said in (
-            b'[]', b'{}', b'{"ApiVersion": "new"}',
+            b'[]', b'{}', b'{"ApiVersion": "new"}', b'<html>',
             b'{"ApiVersion": "1.41", "Components": ["Engine"]}',
         ):  # fmt: skip
             with self.subTest(said):
