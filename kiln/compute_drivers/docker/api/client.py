@@ -99,6 +99,13 @@ class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
                 raise
         return super().inspect_container(container)
 
+    def _result(self, response: Any, json: bool = False, binary: bool = False) -> Any:
+        try:
+            return super()._result(response, json, binary)
+        except requests.JSONDecodeError as exc:
+            # The library counts it among the errors of requests that got no answer.
+            raise ValueError('the answer is not JSON') from exc
+
     def _raise_for_status(self, response: Any) -> None:
         try:
             super()._raise_for_status(response)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,7 +49,6 @@ class Clocks:
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine, self._clock = engine, clock
-        self._lock = threading.Lock()
         self._measured_at = float('-inf')
         self._ahead_s = 0.0
 
@@ -60,11 +58,11 @@ class Clocks:
         if now - self._measured_at >= _SKEW_TTL_S:
             before = self._clock.time()
             info = self._engine.ask(asked, Session.info)
-            with self._lock:
-                # The time of the answer counts as offset too, so that the result is
-                # rather late than early.
-                self._ahead_s = _seconds(info.get('SystemTime'), before) - before
-                self._measured_at = now
+            # The time of the answer counts as offset too, so that the result is
+            # rather late than early.
+            self._ahead_s = _seconds(info.get('SystemTime'), before) - before
+            # Last, as other threads use the offset from then on.
+            self._measured_at = now
         return self._clock.time() + self._ahead_s
 
 

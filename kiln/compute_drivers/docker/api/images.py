@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -31,13 +30,12 @@ class Images:
         self._engine = engine
         self._pull = settings.pull
         self._clock = clock
-        self._lock = threading.Lock()
+        # Threads share it without a lock, as each use is one operation of a dictionary.
         self._known: dict[str, tuple[float, Mapping[str, Any]]] = {}
 
     def forget(self) -> None:
         """Drop the cache; each image is read again when it is next needed."""
-        with self._lock:
-            self._known.clear()
+        self._known.clear()
 
     def for_build(self, asked: Asked, name: str) -> Mapping[str, Any]:
         """Return the image of a build; pull it if the option ``pull`` says so.
@@ -75,16 +73,14 @@ class Images:
 
     def _local(self, asked: Asked, name: str) -> Mapping[str, Any]:
         now = self._clock.monotonic()
-        with self._lock:
-            at, found = self._known.get(name, (float('-inf'), {}))
+        at, found = self._known.get(name, (float('-inf'), {}))
         if now - at < _TTL_S:
             return found
         if not names.is_image(name):
             kind = InvalidBuildRequest if asked.building else InvalidRequest
             raise asked.error(kind, f'{name!r} cannot be the name of an image.')
         answer: Mapping[str, Any] = self._engine.ask(asked, Session.inspect_image, name)
-        with self._lock:
-            self._known[name] = (now, answer)
+        self._known[name] = (now, answer)
         return answer
 
     def _fetch(self, asked: Asked, name: str) -> None:

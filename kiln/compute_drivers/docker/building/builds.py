@@ -72,8 +72,7 @@ class Builds:
         fresh = request.fresh
         chosen: body.Chosen | None = None
         for pause_s in _PAUSES_S:
-            if pause_s:
-                self._clock.sleep(pause_s)
+            self._clock.sleep(pause_s)
             found = None if fresh else self._named(asked, name)
             if found is None:
                 chosen = chosen or self._choose(asked, request)

@@ -62,13 +62,10 @@ def _seed(request: BuildRequest) -> tuple[InjectedFile, ...]:
 
 def folders_of(files: Iterable[InjectedFile]) -> list[str]:
     """Return the folders that the files need, outer folders first."""
-    found = {OWN_FOLDER: None}
-    for file in files:
-        found[posixpath.dirname(file.path)] = None
-    for folder in list(found):
-        while (folder := posixpath.dirname(folder)) != '/':
-            found[folder] = None
-    found.pop('/', None)
+    found: set[str] = set()
+    for path in (COMPLETE, *(file.path for file in files)):
+        while (path := posixpath.dirname(path)) != '/':
+            found.add(path)
     return sorted(found)
 
 

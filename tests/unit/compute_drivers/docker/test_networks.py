@@ -1,6 +1,7 @@
 """Networks of a container, which an engine connects once."""
 
 import json
+import urllib.parse
 
 from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.exceptions import InstanceStateConflict, InvalidRequest, ResourceNotFoundError
@@ -10,6 +11,12 @@ from tests.unit.compute_drivers.docker.test_settings import options
 
 
 class AttachedAgain(ScriptedCase):
+    def test_only_networks_with_such_a_name_are_listed(self):
+        # An engine can have many.
+        self.attach(None)
+        filters = urllib.parse.urlsplit(self.server.requests[2]).query
+        self.assertIn('{"name": ["net"]}', urllib.parse.unquote_plus(filters))
+
     def attach(self, address, has='10.0.0.2'):
         """Attach a network that is connected already, with an address or without."""
         found = inspected()

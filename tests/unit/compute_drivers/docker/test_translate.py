@@ -95,6 +95,11 @@ class Containers(unittest.TestCase):
         self.assertEqual('02:42', translate.port_of({'EndpointID': '', 'MacAddress': '02:42'}))
         self.assertIsNone(translate.port_of({}))
 
+    def test_an_address_without_a_mac_address_has_none(self):
+        networks = {'n1': {'IPAddress': '192.0.2.2', 'MacAddress': ''}}
+        (address,) = amphora({**INSPECTED, 'NetworkSettings': {'Networks': networks}}).addresses
+        self.assertIsNone(address.mac)
+
     def test_an_attachment_is_found_by_network_name_and_by_network_id(self):
         for asked_for, full_id in (('n1', 'net-1'), ('net-1', 'net-1'), ('n1', 'n1')):
             found = translate.attachment_of(I, asked_for, INSPECTED, full_id)

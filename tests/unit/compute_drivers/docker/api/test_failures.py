@@ -1,5 +1,6 @@
 """Requests that an engine does not answer, on real sockets."""
 
+import base64
 import pathlib
 import socket
 import ssl
@@ -113,6 +114,17 @@ class Answers(ScriptedCase):
             engine.ask(ASKED, ask)
         self.assertIs(caught.exception.outcome, Outcome.UNKNOWN)
 
+    def test_a_connection_that_nobody_accepts_is_waited_for_as_long_as_the_option_says(self):
+        full = self.enterContext(socket.create_server(('127.0.0.1', 0), backlog=0))
+        # One connection is accepted by the system itself.
+        self.enterContext(socket.create_connection(full.getsockname()))
+        url = f'tcp://127.0.0.1:{full.getsockname()[1]}'
+        engine = self.engine(url=url, timeout=20.0, connect_timeout=0.1)
+        with self.assertRaises(ServiceUnavailable) as caught:
+            engine.ask(BUILD, lambda session: session.info())
+        self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED)
+        self.assertIn('connect timeout=0.1', str(caught.exception.__cause__))
+
     def test_no_request_outlasts_the_deadline_of_its_caller(self):
         engine = self.engine(VERSION, answer(b'{}'), 'hang', timeout=600.0)
         engine.ask(ASKED, lambda session: session.info())
@@ -143,9 +155,22 @@ class Answers(ScriptedCase):
             engine.ask(ASKED, lambda session: session.info())
 
     def test_a_successful_web_page_is_not_an_answer_of_an_engine(self):
-        engine = self.engine(VERSION, answer(b'<html>', kind='text/html'))
-        with self.assertRaises(ServiceUnavailable):
-            engine.ask(ASKED, lambda session: session.info())
+        for asked, kind in ((ASKED, ServiceUnavailable), (BUILD, BuildOutcomeUnknown)):
+            engine = self.engine(VERSION, answer(b'<html>', kind='text/html'))
+            with self.assertRaisesRegex(kind, 'not a container engine answered 200') as caught:
+                engine.ask(asked, lambda session: session.info())
+            self.assertEqual(200, caught.exception.http_status)
+
+    def test_a_success_with_a_header_that_is_not_json_is_not_an_answer_of_an_engine(self):
+        for header in ('PGh0bWw+', 'x', base64.b64encode(b'[' * 40_000).decode()):
+            with self.subTest(header[:9]):
+                kind = f'application/x-tar\r\nX-Docker-Container-Path-Stat: {header}'
+                engine = self.engine(VERSION, answer(b'', kind=kind))
+                with self.assertRaisesRegex(
+                    ServiceUnavailable, 'not a container engine'
+                ) as caught:
+                    engine.ask(ASKED, lambda session: session.get_archive('c1', '/etc/passwd'))
+                self.assertEqual(200, caught.exception.http_status)
 
     def test_a_web_page_instead_of_the_version_is_reported(self):
         engine = self.engine(answer(b'<html>', status=502, kind='text/html'))
@@ -154,7 +179,7 @@ class Answers(ScriptedCase):
 
     def test_json_that_is_no_version_of_an_engine_is_reported(self):
         for said in (
-            b'[]', b'{}', b'{"ApiVersion": "new"}',
+            b'[]', b'{}', b'{"ApiVersion": "new"}', b'<html>',
             b'{"ApiVersion": "1.41", "Components": ["Engine"]}',
         ):  # fmt: skip
             with self.subTest(said):

@@ -1,6 +1,8 @@
 """Image lookup, pull and validation, and health checks, with a scripted engine."""
 
 import json
+import pathlib
+import tempfile
 
 from kiln.clock import SYSTEM_CLOCK
 from kiln.compute_drivers.authoring.error_context import Asked
@@ -14,6 +16,8 @@ from kiln.exceptions import (
     InvalidRequest,
     ServiceUnavailable,
 )
+from kiln.models import ImageFile
+from kiln.testing.clock import VirtualClock
 from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
 from tests.unit.compute_drivers.docker.test_settings import options
 
@@ -76,8 +80,25 @@ class Validating(Case):
             gone = answer(b'{"message": "manifest unknown"}', status=404)
             self.images(NONE, gone, pull='missing').validate(LOOK, 'plain:1')
 
+    def test_what_cannot_be_the_name_of_an_image_is_not_looked_for_in_a_registry(self):
+        with self.assertRaisesRegex(InvalidRequest, 'cannot be the name of an image'):
+            self.images(pull='missing').validate(LOOK, '../x')
+        self.assertEqual([], self.server.requests)
+
     def test_an_existing_image_is_described(self):
         self.assertEqual('plain:1', self.images(IMAGE).facts(LOOK, 'plain:1').name)
+
+
+class Importing(Case):
+    def test_the_order_of_its_properties_makes_no_other_image(self):
+        tar = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'plain.tar')
+        tar.write_bytes(b'x')
+        looked_for = set()
+        for properties in ({'a': '1', 'b': '2'}, {'b': '2', 'a': '1'}):
+            images = self.images(answer(json.dumps([{'Id': 'b' * 64}]).encode()), answer(b''))
+            images.import_file(ImageFile(name='plain:1', path=tar, properties=properties))
+            looked_for.add(self.server.requests[1])
+        self.assertEqual(1, len(looked_for))
 
 
 class Health(ScriptedCase):
@@ -112,6 +133,18 @@ class Health(ScriptedCase):
             for _ in range(2):
                 now = clocks.engine_now(LOOK) - SYSTEM_CLOCK.time()
                 self.assertEqual(bool(ahead_s), now > ahead_s)
+
+    def test_the_engine_s_clock_is_read_again_after_five_minutes(self):
+        clock = VirtualClock()
+        moments = ('2100-01-01T00:00:00Z', '2200-01-01T00:00:00Z')
+        said = [answer(json.dumps({'SystemTime': moment}).encode()) for moment in moments]
+        engine = Engine(options(url=self.serve(VERSION, *said)), clock)
+        self.addCleanup(engine.close)
+        clocks = health.Clocks(engine, clock)
+        for wait_s, read in ((0, 1), (299, 1), (1, 2)):
+            clock.advance(wait_s)
+            clocks.engine_now(LOOK)
+            self.assertEqual(1 + read, len(self.server.requests))
 
     def test_a_failing_engine_is_not_healthy(self):
         engine = Engine(options(url=self.serve(VERSION, answer(b'', status=503))), SYSTEM_CLOCK)

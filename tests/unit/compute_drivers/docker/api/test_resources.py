@@ -21,3 +21,4 @@ class InUse(ScriptedCase):
         with self.assertRaisesRegex(InstanceStateConflict, 'a container uses it') as caught:
             resources.delete(engine, Resource(kind='volume', id='v1', owner='kiln'))
         self.assertEqual('v1', caught.exception.resource_id)
+        self.assertIn('volume is in use - [4f1c]', str(caught.exception.__cause__))

@@ -1,6 +1,8 @@
 """The ssh command of a remote engine, and the meaning of its error output."""
 
+import pathlib
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -71,7 +73,32 @@ for answer in HEAD + b'X: ' + b'x' * (8192 - len(HEAD) - 7) + b'\r\n\r\nOK', HEA
 """
 
 
+#: An engine that answers for as long as it is asked, and adds a byte to a file for each run.
+_LASTING = r"""
+import sys
+with open(sys.argv[1], 'ab') as runs:
+    runs.write(b'x')
+for line in sys.stdin.buffer:
+    if not line.strip():
+        sys.stdout.buffer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK')
+        sys.stdout.buffer.flush()
+"""
+
+
 class Connections(unittest.TestCase):
+    def test_as_many_are_kept_as_are_used_at_once(self):
+        most = 12
+        runs = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'runs')
+        far = (sys.executable, '-S', '-c', _LASTING, str(runs))
+        with requests.Session() as session:
+            session.mount('http://', SshAdapter(far, most))
+            for _ in range(2):
+                answers = [
+                    session.get('http://docker/x', timeout=60, stream=True) for _ in range(most)
+                ]
+                self.assertEqual(['OK'] * most, [one.text for one in answers])
+        self.assertEqual(most, len(runs.read_bytes()))
+
     def test_the_answer_to_the_ping_is_not_that_to_the_first_request(self):
         with requests.Session() as session:
             session.mount('http://', SshAdapter((sys.executable, '-S', '-c', _FAR), 1))

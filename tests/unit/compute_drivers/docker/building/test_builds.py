@@ -19,15 +19,16 @@ TAKEN = answer(
     status=409,
 )
 CREATED = answer(json.dumps(inspected(status='created')).encode())
-REMOVED = answer(b'', status=204)
+MADE = answer(json.dumps({'Id': I}).encode(), status=201)
+STARTED = REMOVED = answer(b'', status=204)
 NO_COMMAND = answer(b'{"message": "OCI runtime create failed: no command specified"}', status=400)
 BROKEN = answer(b'{"message": "the disk is made of cheese"}', status=500)
 
 
 class Case(ScriptedCase):
-    def open(self, *answers):
+    def open(self, *answers, image='plain:1'):
         self.clock = HurryingClock()
-        conf = options(url=self.serve(VERSION, *answers), image='plain:1', flavors='small: 1 cpu')
+        conf = options(url=self.serve(VERSION, *answers), image=image, flavors='small: 1 cpu')
         driver = DockerDriver.open(conf, name='here', owner='site', clock=self.clock)
         self.addCleanup(driver.close)
         return driver
@@ -42,6 +43,13 @@ class Made(Case):
         with self.assertRaisesRegex(InvalidBuildRequest, 'Cannot build web: .*invalid reference'):
             self.build(NONE, IMAGE, refused)
         self.assertIn('POST /v1.41/containers/create', self.server.requests[-1])
+
+    def test_what_a_build_names_is_looked_up_once(self):
+        # Without a default image, only the request names one.
+        driver = self.open(NONE, IMAGE, MADE, STARTED, image=None)
+        self.assertEqual(I, driver.build('container', name='web', build_key='k1', image_id='a:1'))
+        self.assertIn('/images/a:1/json', self.server.requests[2])
+        self.assertEqual(5, len(self.server.requests))
 
     def test_a_name_that_stays_reserved_is_waited_for_by_the_clock_of_the_driver(self):
         tries = [TAKEN, NONE] * 8 + [TAKEN]
@@ -74,6 +82,10 @@ class Started(Case):
 
 
 class Found(Case):
+    def test_a_container_that_is_removed_before_it_is_started_is_no_build(self):
+        self.assertIsNone(self.open(CREATED, NONE).find_build('k1'))
+        self.assertIn('/start', self.server.requests[-1])
+
     def test_a_name_that_no_container_has_is_no_build(self):
         self.assertIsNone(self.open(NONE).find_build('k1'))
 
