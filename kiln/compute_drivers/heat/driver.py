@@ -28,6 +28,7 @@ from kiln.compute_drivers.nova.actions import ServerActions
 from kiln.compute_drivers.nova.building.body import Chosen
 from kiln.compute_drivers.nova.building.builds import Memory
 from kiln.compute_drivers.nova.building.choice import choose
+from kiln.compute_drivers.nova.building.port_locks import KeyedLock
 from kiln.compute_drivers.nova.defaults import check_defaults
 from kiln.compute_drivers.nova.translate import OWNER_TAG, placed_on
 from kiln.exceptions import (
@@ -80,6 +81,7 @@ class StackDriver(ServerActions):
         self._facts = Memory()
         self._deleted = Memory()
         self._news = StackNews()
+        self._turns = KeyedLock()
 
     def close(self) -> None:
         self._services.close()
@@ -91,6 +93,12 @@ class StackDriver(ServerActions):
             verb='build', subject=request.name, build_key=request.build_key, looking=True
         )
         name = stack_name(request.owner, request.build_key)
+        # Heat looks for the name first and stores the stack later: of two requests that arrive
+        # together, it accepts both.
+        with self._turns.hold(name):
+            return self._made(asked, request, name)
+
+    def _made(self, asked: Asked, request: BuildRequest, name: str) -> str:
         try:
             chosen = self._chosen(asked, request)
         except (InvalidBuildRequest, BuildConflict):
@@ -126,6 +134,7 @@ class StackDriver(ServerActions):
             self._catalogue.check_zone(asked, chosen.availability_zone)
         if request.server_group_id:
             self._catalogue.check_group(asked, request.server_group_id)
+        self._catalogue.check_security_groups(asked, chosen.security_groups)
         for port_id in request.port_ids:
             if user := self._ports.holder(asked, port_id):
                 raise asked.error(BuildConflict, f'port {port_id} is in use by {user}.')
@@ -315,7 +324,8 @@ class StackDriver(ServerActions):
     def _server(self, asked: Asked) -> dict[str, Any]:
         row = self._row(asked)
         if not translate.has_server(row):
-            raise asked.error(
+            # Whatever is to be attached, no port is to blame.
+            raise dataclasses.replace(asked, resource_id=None).error(
                 InstanceStateConflict, f'its stack is {row.state}.',
                 retryable=row.status == 'IN_PROGRESS',
             )  # fmt: skip

@@ -210,21 +210,36 @@ class Catalogue:
                 asked, f'address {text} is in no subnet of the network; it has {", ".join(cidrs)}.'
             )
 
-    def security_group_ids(self, asked: Asked, groups: Sequence[str]) -> tuple[str, ...]:
+    def check_security_groups(self, asked: Asked, ids: Sequence[str]) -> None:
+        """Raise if a security group does not exist, for a backend that checks no ids itself."""
+        self.security_group_ids(asked, ids, checked=True)
+
+    def security_group_ids(
+        self, asked: Asked, groups: Sequence[str], *, checked: bool = False
+    ) -> tuple[str, ...]:
         """Return the ids of security groups given by name or by id."""
         # An administrator sees the groups of all projects.
         project_id = self._services.project_id
         scope = {'project_id': project_id} if project_id else {}
         return tuple(
-            self._neutron_id(asked, 'security group', 'security-groups', group, scope)
+            self._neutron_id(
+                asked, 'security group', 'security-groups', group, scope, checked=checked
+            )
             for group in groups
         )
 
     def _neutron_id(
-        self, asked: Asked, kind: str, path: str, named: str, scope: Mapping[str, str]
+        self,
+        asked: Asked,
+        kind: str,
+        path: str,
+        named: str,
+        scope: Mapping[str, str],
+        *,
+        checked: bool = False,
     ) -> str:
         by_id = _is_uuid(named)
-        if by_id and asked.building:
+        if by_id and asked.building and not checked:
             # Nova checks the id itself.
             return named
 

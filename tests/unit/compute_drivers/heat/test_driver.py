@@ -1,6 +1,8 @@
 """Calls of the driver as requests to Heat and Nova."""
 
+import concurrent.futures
 import json
+import threading
 
 from kiln.compute_drivers.heat.building.names import stack_name
 from kiln.compute_drivers.heat.translate import LOST
@@ -124,6 +126,42 @@ class Building(StackCase):
             self.build(availability_zone='az1', server_group_id='g-1')
         self.assertEqual(2, self.asked().count('POST /stacks'))
 
+    def test_a_security_group_that_does_not_exist_is_refused_before_any_change(self):
+        there, none = (f'0000000{n}-0000-4000-8000-000000000000' for n in (1, 2))
+        self.cloud.answers['GET /v2.0/security-groups'] = lambda query: {
+            'security_groups': [{'id': there, 'name': 'web'}]
+            if query.get('id') in (None, there) else []
+        }  # fmt: skip
+        with self.assertRaisesRegex(InvalidBuildRequest, f'{none}.* was not found'):
+            self.build(sec_groups=[there, none])
+        self.assertNotIn('POST /stacks', self.asked())
+        self.build(sec_groups=[there])
+        self.assertIn('POST /stacks', self.asked())
+
+    def test_threads_that_build_one_key_make_one_stack(self):
+        arrived, made = threading.Semaphore(0), []
+
+        def post(_):
+            # As Heat does it: the name is looked for at first, and stored later.
+            if self.stacks:
+                return EXISTS
+            arrived.release()
+            if len(made) == 0:
+                arrived.acquire()
+                arrived.acquire(timeout=0.2)
+            made.append(f'{len(made):08}-0000-4000-8000-000000000000')
+            parameters = {'name': 'web-1', 'metadata': json.dumps({'kiln:flavor': 'tiny'})}
+            self.cloud.answers[f'GET /stacks/{NAME}/{made[-1]}'] = {
+                'stack': {'parameters': parameters}
+            }
+            self.stacks = [stack(id=made[-1], stack_name=NAME)]
+            return 201, {}, {'stack': {'id': made[-1]}}
+
+        self.cloud.answers['POST /stacks'] = post
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            ids = set(pool.map(lambda _: self.build(amphora_flavor='tiny'), range(4)))
+        self.assertEqual((1, 1), (len(ids), len(made)))
+
     def test_a_port_in_use_is_refused_before_any_change_unless_the_build_itself_uses_it(self):
         self.cloud.answers['GET /v2.0/ports/p-1'] = {'port': {'device_id': ''}}
         self.cloud.answers['GET /v2.0/ports/p-2'] = {'port': {'device_id': 's-1'}}
@@ -214,6 +252,9 @@ class Acting(StackCase):
                 with self.assertRaises(InstanceStateConflict) as caught:
                     self.driver.suspend(ID)
                 self.assertIs(again, caught.exception.retryable)
+                with self.assertRaises(InstanceStateConflict) as caught:
+                    self.driver.attach_port(ID, 'p-1')
+                self.assertIsNone(caught.exception.resource_id)
 
 
 class Watching(StackCase):
