@@ -62,10 +62,12 @@ class Connections(requests.Session):
             return super().send(request, **kwargs)
 
     def _whom(self, url: str) -> str:
-        """Return who is behind a URL, without what is only in this request."""
-        is_keystone = self._keystone is not None and url.startswith(self._keystone)
-        address = urllib.parse.urlsplit(url)._replace(query='', fragment='').geturl()
-        return f'Keystone at {self._keystone}' if is_keystone else address
+        """Return what is behind a URL: Keystone, or the address without its query."""
+        base = self._keystone
+        # Other services can be on the same host, below paths of their own.
+        if base is not None and (url.rstrip('/') == base or url.startswith(f'{base}/v3')):
+            return f'Keystone at {base}'
+        return urllib.parse.urlsplit(url)._replace(query='', fragment='').geturl()
 
     def merge_environment_settings(
         self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any

@@ -1,5 +1,6 @@
 """Sessions from options or clouds.yaml, without network requests."""
 
+import contextlib
 import logging
 import os
 import pathlib
@@ -9,9 +10,11 @@ import warnings
 from unittest import mock
 
 from keystoneauth1 import exceptions as ksa
+from requests.adapters import BaseAdapter
 
 from kiln.exceptions import ConfigurationError
-from kiln.openstack.session import open_session
+from kiln.foreign.waiting import Wait, noted_in
+from kiln.openstack.session import Connections, open_session
 from tests.unit.compute_drivers.nova.loopback import Loopback
 from tests.unit.compute_drivers.nova.written import written
 
@@ -278,6 +281,35 @@ class FromCloudsYaml(SessionCase):
             with self.subTest(text):
                 self.write('', text)
                 self.refused("^Cannot use cloud 'west' of clouds.yaml: ", 'cloud = west')
+
+
+class Waiting(unittest.TestCase):
+    def test_keystone_is_named_and_no_other_service_on_its_host_is_taken_for_it(self):
+        for auth_url in ('http://cloud.invalid', 'http://cloud.invalid/v3/'):
+            seen, wait = {}, Wait()
+
+            class Adapter(BaseAdapter):
+                def send(self, request, seen=seen, wait=wait, **_):
+                    seen[request.url.removeprefix('http://cloud.invalid')] = wait.whom
+                    raise ConnectionError
+
+                def close(self):
+                    """It keeps nothing."""
+
+            connections = Connections(connect_timeout_s=1, timeout_s=1, keystone=auth_url)
+            connections.mount('http://', Adapter())
+            with noted_in(wait):
+                for path in ('/', '/v3/auth/tokens', '/v2.1/servers?tags=a', ':8774/v2.1/'):
+                    with contextlib.suppress(ConnectionError):
+                        connections.get(f'http://cloud.invalid{path}')
+            keystone = 'Keystone at http://cloud.invalid'
+            self.assertEqual(
+                {'/': keystone, '/v3/auth/tokens': keystone,
+                 '/v2.1/servers?tags=a': 'http://cloud.invalid/v2.1/servers',
+                 ':8774/v2.1/': 'http://cloud.invalid:8774/v2.1/'},
+                seen,
+            )  # fmt: skip
+            self.assertIsNone(wait.whom)
 
 
 if __name__ == '__main__':
