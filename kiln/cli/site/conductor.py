@@ -38,7 +38,8 @@ class Conductor(KilnCommand):
         # Before anything starts a process, which must not have its variables.
         notifier = Notifier()
         if notifier.watchdog_s is not None:
-            # The watchdog ends it with SIGABRT: then the log shows where its threads are.
+            # The watchdog ends it with SIGABRT. Where no thread of Python runs any more, the
+            # notifier can log no stacks, and this does.
             faulthandler.enable()
         _check_tracing(self.app.settings.compute)
         with self.app.open_site(waits=False) as site:

@@ -6,7 +6,9 @@ import contextlib
 import logging
 import os
 import socket
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, MutableMapping
 
 LOG = logging.getLogger(__name__)
@@ -32,6 +34,7 @@ class Notifier:
         self.watchdog_s: float | None = None
         if mine and period_us.isdecimal() and int(period_us):
             self.watchdog_s = int(period_us) / 1e6
+        self._stacks_logged = False
 
     def send(self, *lines: str) -> None:
         """Send a message, such as ``READY=1``; a failure is logged."""
@@ -79,8 +82,20 @@ class Notifier:
         reason = wrong()
         lines = [f'STATUS={reason or status()}']
         if self.watchdog_s is not None:
-            if reason:
-                LOG.error('%s systemd restarts it, unless it goes on.', reason)
-            else:
+            if not reason:
+                self._stacks_logged = False
                 lines.append('WATCHDOG=1')
+            else:
+                LOG.error('%s systemd restarts it, unless it goes on.', reason)
+                if not self._stacks_logged:
+                    self._stacks_logged = True
+                    LOG.error('Its threads:%s', _stacks())
         return lines
+
+
+def _stacks() -> str:
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return ''.join(
+        f'\n{names.get(ident, ident)}:\n{"".join(traceback.format_stack(frame)).rstrip()}'
+        for ident, frame in sys._current_frames().items()
+    )
