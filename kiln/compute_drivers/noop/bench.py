@@ -35,7 +35,7 @@ class NoopBench(Bench):
 
     page_size = 20
     # The cloud accepts at once, and a kit on the real clock waits as long.
-    short_s = 0.5
+    short_s = 0.2
     logs_boots = True
     reports_ports = reports_networks = True
     states = MappingProxyType({one.value: one for one in (State.STOPPED, State.ERROR)})

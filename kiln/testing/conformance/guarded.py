@@ -24,6 +24,8 @@ from kiln.wrappers.operations.operation import Operation
 _STEP_S, _REAL_STEP_S = 0.05, 0.001
 #: Step in seconds while waiting for the backend.
 _LONG_STEP_S = 0.25
+#: The first step: on a real clock most of what is waited for comes at once.
+_FIRST_STEP_S = 0.01
 #: The guards that a Compute adds; a driver cannot have the same guard twice.
 _GUARDS = (BreakerDriver, ExecutorDriver)
 
@@ -71,11 +73,13 @@ class GuardedFixture(ConformanceFixture):
         """Let time pass until other threads have made a condition true."""
         # Real time, as other threads make progress in real time only.
         deadline = Deadline.after(self.timeout_s)
+        next_s = min(_FIRST_STEP_S, step_s)
         while not so():
             if deadline.passed:
                 self.never(sentence, 'it is not so')
-            self.pass_time(step_s)
+            self.pass_time(next_s)
             time.sleep(_REAL_STEP_S)
+            next_s = min(2 * next_s, step_s)
 
     def error_of(self, operation: Operation[Any]) -> BaseException | None:
         """Wait for an operation; return its error, or None if it succeeded."""
