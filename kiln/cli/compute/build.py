@@ -121,7 +121,11 @@ class Build(KilnLister):
                     progress.end(name, _end(result, goal))
             except KeyboardInterrupt:
                 built = sum(_built(operation) for operation in operations.values())
-                self.app.say(f'{built} of {len(wanted)} were built; the rest is removed.')
+                self.app.say(
+                    f'{built} of {len(wanted)} were built; the rest is removed, which takes '
+                    f'{_CLEANUP_S:.0f} s at most. A second Ctrl-C leaves it as it is, for '
+                    "'kiln compute list' and 'kiln compute delete'."
+                )
                 raise
         errors = [one for one in results.values() if isinstance(one, AmphoraComputeError)]
         self.settle(errors, len(wanted))

@@ -54,6 +54,17 @@ class Ending(Processes):
                 self.assertNotIn('Traceback', err)
                 self.await_machines(cloud, 0)
 
+    def test_a_build_that_ctrl_c_ends_says_how_long_that_takes_and_what_a_second_one_does(self):
+        process = self.start('compute', 'build', KILN_COMPUTE_NOOP__ACCEPT_S='3600')
+        lines = iter(process.stderr.readline, '')
+        next(line for line in lines if 'delays this' in line)
+        process.send_signal(signal.SIGINT)
+        told = next(line for line in lines if 'is removed' in line)
+        self.assertIn('0 of 1 were built; the rest is removed, which takes 30 s at most.', told)
+        self.assertIn('A second Ctrl-C leaves it as it is', told)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(130, process.wait(PATIENCE_S))
+
     def test_ctrl_c_and_sigterm_end_a_conformance_run_and_remove_its_machines(self):
         for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             with self.subTest(number), tempfile.TemporaryDirectory() as folder:
