@@ -375,7 +375,7 @@ class ServiceUnavailable(ComputeServiceError):
     """The backend cannot be reached, or reports that it is unavailable."""
 
     code = 'service_unavailable'
-    remedy = 'Wait, and check that the backend can be reached; kiln retries where that is safe.'
+    remedy = 'Wait, and check that the backend can be reached.'
     advice = Advice.WAIT
     outcome = Outcome.NOT_APPLIED
 
