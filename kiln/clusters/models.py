@@ -198,7 +198,10 @@ class Node:
     #: The number of this build of the node; a build key belongs to one attempt.
     attempt: int = 1
     compute_id: str | None = None
+    #: The address at which kiln and the other nodes reach it.
     address: str | None = None
+    #: All of its addresses, in the order of the backend's report: of both families, of all ports.
+    addresses: tuple[str, ...] = ()
     #: The zone that the backend reports for its machine; ``place`` has the requested one.
     found_zone: str | None = None
     #: Why it is to be removed; empty for a node that is to stay.

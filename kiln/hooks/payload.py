@@ -77,5 +77,6 @@ def _of_node(node: Node, cluster: Cluster) -> Mapping[str, Any]:
         'attempt': node.attempt,
         'compute_id': node.compute_id,
         'address': node.address,
+        'addresses': list(node.addresses),
         'reason': node.doomed,
     }

@@ -12,7 +12,10 @@ from kiln.cli.output.views import fields, table
 from kiln.cluster_service import requests
 from kiln.clusters.exceptions import ClusterError
 
-_ALL = (*NODE_BRIEF, 'id', 'backend', 'compute_id', 'attempt', 'doomed', 'cause', 'created_at')
+_ALL = (
+    *NODE_BRIEF, 'id', 'addresses', 'backend', 'compute_id', 'attempt', 'doomed', 'cause',
+    'created_at',
+)  # fmt: skip
 NODE = argument('node', metavar='NODE', help='Name or id of the node.')
 _NODES = {'nargs': '+', 'metavar': 'NODE', 'help': 'Nodes by name or id.'}
 NODES = argument('nodes', **_NODES)

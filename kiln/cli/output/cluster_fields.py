@@ -102,6 +102,7 @@ def node_fields(node: Node) -> dict[str, Any]:
         'zone': node.place.zone or node.found_zone,
         'since': moment(node.since or None),
         'id': node.id,
+        'addresses': list(node.addresses),
         'backend': node.backend,
         'compute_id': node.compute_id,
         'attempt': node.attempt,

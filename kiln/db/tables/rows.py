@@ -75,6 +75,8 @@ def _form(kind: Any) -> _Form | None:
         return _Form(operator.attrgetter('value'), kind)
     if kind == _Facts:
         return _or_null(kind, _NO_FACTS)
+    if typing.get_origin(kind) is tuple:
+        return _or_null(kind, ())
     for inner in typing.get_args(kind):
         if dataclasses.is_dataclass(inner):
             return _or_null(inner, None)

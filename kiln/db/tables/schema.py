@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 #: The newest migration; a store with another revision is refused.
-REVISION = '0006'
+REVISION = '0007'
 
 metadata = sa.MetaData()
 
@@ -103,6 +103,7 @@ node = _table(
     sa.Column('attempt', sa.Integer(), nullable=False),
     sa.Column('compute_id', _NAME),
     sa.Column('address', _NAME),
+    sa.Column('addresses', _TEXT),
     sa.Column('found_zone', _NAME),
     sa.Column('doomed', _TEXT, nullable=False),
     sa.Column('cause', _TEXT),

@@ -41,5 +41,6 @@ class Watch(NodeAction):
     def result(self, member: Member, value: Amphora) -> None:
         self._nodes.change(
             member, state=NodeState.JOINING, address=value.address,
+            addresses=tuple(one.address for one in value.addresses),
             found_zone=value.availability_zone, cause=None,
         )  # fmt: skip

@@ -82,8 +82,8 @@ def node(node_id='n-1', cluster_id='c-web', **more):
 def full_node():
     return node(
         state=NodeState.UNHEALTHY, made_with='sha:2', attempt=3, compute_id='server-1',
-        address='10.0.0.1', found_zone='az1', doomed='asked for', cause=CAUSE,
-        created_at=1.25, since=2.5,
+        address='10.0.0.1', addresses=('10.0.0.1', 'fd00::1'), found_zone='az1',
+        doomed='asked for', cause=CAUSE, created_at=1.25, since=2.5,
     )  # fmt: skip
 
 

@@ -138,7 +138,8 @@ class Tables(ClusterCase):
                 connection.exec_driver_sql(f'ALTER TABLE cluster DROP COLUMN {column}')
             connection.exec_driver_sql("DELETE FROM counter WHERE name = 'nodes'")
             connection.exec_driver_sql('ALTER TABLE holding DROP COLUMN node_name')
-            connection.exec_driver_sql('ALTER TABLE node DROP COLUMN found_zone')
+            for column in ('found_zone', 'addresses'):
+                connection.exec_driver_sql(f'ALTER TABLE node DROP COLUMN {column}')
         self.set_revision('0004')
         self.assertEqual('0004', upgrade(self.database))
         self.assertEqual(before, self.rows('SELECT name, nodes, owner FROM cluster ORDER BY name'))
@@ -152,7 +153,8 @@ class Tables(ClusterCase):
         )
         with self.database.writing() as connection:
             connection.exec_driver_sql('ALTER TABLE holding DROP COLUMN node_name')
-            connection.exec_driver_sql('ALTER TABLE node DROP COLUMN found_zone')
+            for column in ('found_zone', 'addresses'):
+                connection.exec_driver_sql(f'ALTER TABLE node DROP COLUMN {column}')
         self.set_revision('0005')
         upgrade(self.database)
         found = self.rows('SELECT id, node_name FROM holding ORDER BY id')

@@ -4,7 +4,7 @@ import unittest
 
 from kiln.cluster_drivers.values import READY
 from kiln.clusters.models import Cluster, Node
-from kiln.clusters.spec import ClusterSpec, Place
+from kiln.clusters.spec import ClusterSpec, MachineSpec, Place
 from kiln.engine.nodes.node_table import NodeTable
 from kiln.engine.nodes.transaction import Transaction
 from kiln.testing.clock import VirtualClock
@@ -40,6 +40,14 @@ class Shown(Site):
         zones = {machine_id: one.availability_zone for machine_id, one in machines.items()}
         self.assertNotIn(None, zones.values())
         self.assertEqual(zones, {n.compute_id: n.found_zone for n in self.nodes(cluster)})
+
+    def test_nodes_have_all_addresses_of_their_machines(self):
+        cluster = self.created(group(2, machine=MachineSpec(networks=('front', 'back'))))
+        machines = self.machines()
+        for node in self.nodes(cluster):
+            found = tuple(one.address for one in machines[node.compute_id].addresses)
+            self.assertEqual((2, found), (len(found), node.addresses))
+            self.assertIn(node.address, found)
 
     def test_nodes_created_together_have_distinct_ages(self):
         cluster = self.created(group(5))

@@ -22,6 +22,7 @@ CLUSTER = Cluster(id='c1', name='web', spec=SPEC, generation=1, pin=PIN)
 NODE = Node(
     id='n1', cluster_id='c1', group='work', name='web-work-a1', place=Place('m1', 'az1'),
     backend='noop', compute_id='s1', address='10.0.0.5',
+    addresses=('10.0.0.5', 'fd00::5'),
 )  # fmt: skip
 
 

@@ -122,6 +122,7 @@ class Document(unittest.TestCase):
         call = Call(hook('a', Point.POST_NODE_READY), 'key', 3, Outcome.SUCCEEDED)
         said = json.loads(json.dumps(call.document(occasion(NODE).document())))
         self.assertEqual('10.0.0.5', said['node']['address'])
+        self.assertEqual(['10.0.0.5', 'fd00::5'], said['node']['addresses'])
         self.assertEqual('worker', said['node']['role'])
         self.assertEqual('swarm_v1', said['cluster']['driver']['name'])
         self.assertEqual(
