@@ -105,9 +105,12 @@ class Offers(ConformanceFixture):
     @needs(Ability.CHECK_PORTS)
     @takes(sec_groups=['some'])
     def test_ports_of_an_unknown_security_group_are_checked_only_if_builds_take_it(self) -> None:
-        self.compare_unknown(
-            'sec_groups', lambda name: self.driver.check_ports([name], []), in_list=True
-        )
+        known = self.sec_group()
+        for check in (
+            lambda name: self.driver.check_ports([name], []),
+            lambda name: self.driver.check_ports([known], [], [known, name]),
+        ):
+            self.compare_unknown('sec_groups', check, in_list=True)
 
     @needs(Ability.CHECK_PORTS)
     def test_ports_that_security_groups_open_to_their_members_are_open(self) -> None:
@@ -119,13 +122,16 @@ class Offers(ConformanceFixture):
 
     @needs(Ability.CHECK_PORTS)
     def test_a_port_that_a_security_group_does_not_open_is_refused_by_its_name(self) -> None:
-        for group, ports in self.guarded_ports().items():
+        guarded = self.guarded_ports()
+        for group, ports in guarded.items():
             closed = [port for port in _PORTS if port not in ports]
             with self.assertRaises(InvalidRequest, msg=f'ports of {group}') as caught:
                 self.driver.check_ports([group], [*ports, *closed])
             self.assertEqual(caught.exception.resource_id, group, 'resource_id')
             said = re.findall('[0-9]+/(?:tcp|udp)', str(caught.exception))
             self.assertEqual(sorted(set(said)), sorted(closed), 'the ports that the error names')
+        with self.assertRaises(InvalidRequest, msg='ports of all groups together'):
+            self.driver.check_ports([*guarded], _PORTS)
 
     @needs(Ability.CHECK_PORTS)
     def test_a_port_that_is_open_to_members_is_refused_for_machines_of_other_groups(self) -> None:
