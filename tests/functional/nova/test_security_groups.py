@@ -1,7 +1,19 @@
 """Rules of security groups on the real Neutron: which ports they open to other machines."""
 
+import json
+import pathlib
+import tempfile
+
+from kiln.cluster_drivers.discovery.activation import DiscoverySettings
+from kiln.cluster_drivers.discovery.discovery import discover
+from kiln.cluster_service.drivers import SiteDrivers
+from kiln.cluster_service.site import Site
+from kiln.clusters.exceptions import InvalidCluster
+from kiln.engine.context import Backends
 from kiln.exceptions import InvalidRequest
 from tests.functional.nova.site import NovaCase
+from tests.unit.cluster_service.site import declared
+from tests.unit.db.case import open_new_store
 
 SWARM = ('2377/tcp', '7946/tcp', '7946/udp', '4789/udp')
 
@@ -47,3 +59,42 @@ class SecurityGroups(NovaCase):
     def test_an_unknown_group_is_refused_with_the_known_ones(self):
         with self.assertRaisesRegex(InvalidRequest, "'no-such-group' was not found. Known: "):
             self.driver.check_ports(['no-such-group'], SWARM)
+
+
+class SwarmPlans(NovaCase):
+    def setUp(self):
+        super().setUp()
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        site = Site(
+            open_new_store(f'sqlite:///{folder}/kiln.db'),
+            SiteDrivers(lambda: discover(DiscoverySettings())),
+            Backends(lambda name: self.open_compute(), default='nova'),
+        )
+        self.addCleanup(site.close)
+        self.clusters = site.clusters
+
+    def plan(self, **group):
+        groups = [
+            {'name': 'managers', 'role': 'control', 'count': 1, **group},
+            {'name': 'workers', 'count': 2, **group},
+        ]
+        driver = 'swarm_debian_v1:debian'
+        page = {'cluster': 'web', 'driver': driver, 'image': 'tiny', 'nodegroups': groups}
+        return '\n'.join(self.clusters.plan(declared(json.dumps(page))).lines())
+
+    def test_a_swarm_in_the_default_group_is_planned(self):
+        self.assertIn('workers: +2', self.plan())
+
+    def test_a_swarm_whose_group_closes_its_ports_is_refused_until_they_are_open(self):
+        group, name = self.make_group()
+        self.open_port(group, '2376/tcp', remote_ip_prefix='0.0.0.0/0')
+        with self.assertRaises(InvalidCluster) as caught:
+            self.plan(sec_groups=[name])
+        found = {one.path: one.message for one in caught.exception.problems}
+        self.assertEqual({'nodegroups[0].sec_groups', 'nodegroups[1].sec_groups'}, found.keys())
+        self.assertIn('2377/tcp', found['nodegroups[0].sec_groups'])
+        self.assertNotIn('2377/tcp', found['nodegroups[1].sec_groups'])
+        self.assertEqual([], self.servers())
+        for port in SWARM:
+            self.open_port(group, port, remote_group_id=group)
+        self.assertIn('workers: +2', self.plan(sec_groups=[name]))
