@@ -77,6 +77,7 @@ class Ability(enum.StrEnum):
     VALIDATE_ZONE = 'validate_zone'
     VALIDATE_NETWORK = 'validate_network'
     VALIDATE_SECURITY_GROUP = 'validate_security_group'
+    CHECK_PORTS = 'check_ports'
     DESCRIBE_IMAGE = 'describe_image'
     LIST_ZONES = 'list_zones'
     LIST_RESOURCES = 'list_resources'

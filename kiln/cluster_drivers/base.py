@@ -347,6 +347,10 @@ class NodeClusterDriver(ClusterDriver):
     #: True if no other node is built before a node of a control group is ready. Not needed
     #: where machines are given no data about each other: then all of them boot at once.
     control_first: ClassVar[bool] = True
+    #: Ports such as ``7946/udp`` that each node must open to all others, and those that only
+    #: nodes of control groups must. A plan is refused if security groups close some of them.
+    open_ports: ClassVar[Sequence[str]] = ()
+    control_ports: ClassVar[Sequence[str]] = ()
 
     _by_engine = frozenset({Cap.RESIZE, Cap.UPGRADE, Cap.REBUILD, Cap.REBOOT})
     _overrides: Path | None = None

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.calls import call_driver
 from kiln.cluster_drivers.selection.request import Image
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_service.drivers import SiteDrivers, previews
+from kiln.cluster_service.port_checks import GuardedGroup, port_checks
 from kiln.cluster_service.proposals import Proposal
 from kiln.clusters.exceptions import (
     ClusterDriverError,
@@ -28,6 +30,7 @@ from kiln.engine.nodes.join_key import known_key, new_key
 from kiln.engine.plan.backend_choice import chosen_by
 from kiln.engine.plan.changes import GroupPlan
 from kiln.engine.plan.desired import Desired
+from kiln.engine.plan.diff import CONTROL
 from kiln.engine.plan.reset_rounds import refusal
 from kiln.exceptions import (
     AmphoraComputeError,
@@ -50,7 +53,7 @@ class _Question:
     backend: str
     #: The call has the same name.
     ability: Ability
-    value: str
+    args: tuple[Any, ...]
 
 
 class Preflight:
@@ -104,6 +107,7 @@ class Preflight:
         for plan in proposal.plan.groups:
             if plan.adds or plan.replaces:
                 problems += self._group_problems(desired, proposal, plan, places)
+        places += self._port_questions(driver, desired, proposal)
         refusals = self._refusals(dict.fromkeys(question for question, _ in places))
         known = {problem.message for problem in proposal.problems}
         for question, path in places:
@@ -176,8 +180,31 @@ class Preflight:
                     yield Problem(message=message, path=f'{path}.networks')
         for ability, value, field in _uses(plan, group, machine):
             if ability in able.abilities:
-                question = _Question(compute.name, ability, value)
+                question = _Question(compute.name, ability, (value,))
                 places.append((question, f'{path}.{field}'))
+
+    def _port_questions(
+        self, driver: ClusterDriver, desired: Desired, proposal: Proposal
+    ) -> Iterator[tuple[_Question, str]]:
+        """Yield whether the nodes of the cluster can reach each other, for each group."""
+        if not isinstance(driver, NodeClusterDriver):
+            return
+        guarded = []
+        for plan in proposal.plan.groups:
+            machine = desired.machine(plan.group)
+            ports = (*driver.open_ports, *(driver.control_ports if plan.role == CONTROL else ()))
+            with contextlib.suppress(ConfigurationError):
+                guarded.append(GuardedGroup(
+                    name=plan.group, backend=self._backends.get(machine.compute_driver).name,
+                    sec_groups=machine.sec_groups or (), ports=ports, count=plan.count,
+                    grows=bool(plan.adds or plan.replaces),
+                ))  # fmt: skip
+        for group, peers in port_checks(guarded):
+            able = self._backends.get(group.backend).capabilities().abilities
+            if Ability.CHECK_PORTS in able:
+                args = (group.sec_groups, group.ports, peers)
+                path = f'nodegroups[{_index(proposal, group.name)}].sec_groups'
+                yield _Question(group.backend, Ability.CHECK_PORTS, args), path
 
     def _refusals(self, questions: Iterable[_Question]) -> Mapping[_Question, str]:
         """Query the backends, all at once up to a limit; return why they refuse."""
@@ -196,7 +223,7 @@ class Preflight:
 
     def _ask(self, question: _Question) -> Any:
         call = getattr(self._backends.get(question.backend), question.ability.value)
-        return call(question.value, timeout=self._timeout_s)
+        return call(*question.args, timeout=self._timeout_s)
 
 
 def _is_of_request(error: BaseException | None) -> bool:

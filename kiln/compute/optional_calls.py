@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from kiln.compute.effect import EffectFlow
@@ -192,6 +192,18 @@ class OptionalCalls(abc.ABC):
     ) -> Operation[None]:
         """Succeed if builds can use the security group."""
         return self._submit(Call.VALIDATE_SECURITY_GROUP, security_group, timeout=timeout)
+
+    @name_errors
+    def check_ports(
+        self,
+        sec_groups: Iterable[str],
+        ports: Iterable[str],
+        peers: Iterable[str] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Operation[None]:
+        """Succeed if security groups open ports to other machines."""
+        return self._submit(Call.CHECK_PORTS, sec_groups, ports, peers, timeout=timeout)
 
     @name_errors
     def describe_image(

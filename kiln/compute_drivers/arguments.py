@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kiln.compute_drivers import validation
 from kiln.compute_drivers.calls import Call
+from kiln.compute_drivers.validation import quoted
 from kiln.exceptions import InvalidRequest
 from kiln.models import State
+
+_PORT_TEXT = re.compile('([0-9]{1,5})/(?:tcp|udp)')
+_LAST_PORT = 65_535
 
 #: Returns an argument as the hook receives it.
 _Check = Callable[[Any], Any]
@@ -36,6 +41,27 @@ def checked(call: Call, owner: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(args) == 1:
         return (checks[0](args[0]),)
     return tuple(map(operator.call, checks, args))
+
+
+def _group_names(argument: str, values: object) -> tuple[str, ...]:
+    items = validation.check_items(argument, values, 'strings')
+    return tuple(validation.check_text(argument, item) for item in items)
+
+
+def _peers(values: object) -> tuple[str, ...] | None:
+    return None if values is None else _group_names('peers', values)
+
+
+def _ports(values: object) -> tuple[str, ...]:
+    return tuple(map(_port, validation.check_items('ports', values, 'strings')))
+
+
+def _port(value: object) -> str:
+    text = validation.check_text('ports', value)
+    found = _PORT_TEXT.fullmatch(text)
+    if found is None or not 0 < int(found[1]) <= _LAST_PORT:
+        raise InvalidRequest(f"ports must be like '2377/tcp' or '53/udp', not {quoted(text)}.")
+    return text
 
 
 def _text(argument: str) -> _Check:
@@ -82,6 +108,7 @@ _CHECKS: Mapping[Call, tuple[_Check, ...]] = {
     Call.VALIDATE_ZONE: (_text('availability_zone'),),
     Call.VALIDATE_NETWORK: (_text('network_id'),),
     Call.VALIDATE_SECURITY_GROUP: (_text('security_group'),),
+    Call.CHECK_PORTS: (functools.partial(_group_names, 'sec_groups'), _ports, _peers),
     Call.DESCRIBE_IMAGE: (_IMAGE,),
     Call.LIST_ZONES: (),
     Call.LIST_RESOURCES: (validation.check_owner,),

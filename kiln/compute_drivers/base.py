@@ -360,24 +360,15 @@ class AmphoraComputeDriver(ComputeHooks):
     # ---- validation, resources, console ---------------------------------
 
     def validate_flavor(self, flavor: str) -> None:
-        """Return if builds can use the flavor.
-
-        :raises InvalidRequest: they cannot.
-        """
+        """Return if builds can use the flavor, or raise InvalidRequest."""
         self._perform_checked(Call.VALIDATE_FLAVOR, flavor)
 
     def validate_image(self, image_id: str) -> None:
-        """Return if builds can use the image.
-
-        :raises InvalidRequest: they cannot.
-        """
+        """Return if builds can use the image, or raise InvalidRequest."""
         self._perform_checked(Call.VALIDATE_IMAGE, image_id)
 
     def validate_zone(self, availability_zone: str) -> None:
-        """Return if builds can use the availability zone.
-
-        :raises InvalidRequest: they cannot.
-        """
+        """Return if builds can use the availability zone, or raise InvalidRequest."""
         self._perform_checked(Call.VALIDATE_ZONE, availability_zone)
 
     def validate_network(self, network_id: str) -> None:
@@ -385,11 +376,20 @@ class AmphoraComputeDriver(ComputeHooks):
         self._perform_checked(Call.VALIDATE_NETWORK, network_id)
 
     def validate_security_group(self, security_group: str) -> None:
-        """Return if builds can use the security group.
-
-        :raises InvalidRequest: they cannot.
-        """
+        """Return if builds can use the security group, or raise InvalidRequest."""
         self._perform_checked(Call.VALIDATE_SECURITY_GROUP, security_group)
+
+    def check_ports(
+        self, sec_groups: Iterable[str], ports: Iterable[str], peers: Iterable[str] | None = None
+    ) -> None:
+        """Return if security groups open ports such as ``2377/tcp`` to other machines.
+
+        The others have the groups ``peers``, by default the same ones. No groups stand for those
+        of a build that names none. What the backend cannot decide counts as open.
+
+        :raises InvalidRequest: a group does not exist, or ports are closed, which are named.
+        """
+        self._perform_checked(Call.CHECK_PORTS, sec_groups, ports, peers)
 
     def describe_image(self, image_id: str) -> ImageFacts:
         """Return the facts of an image that is given by its id or its name.

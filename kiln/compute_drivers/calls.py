@@ -60,6 +60,7 @@ class Call(enum.Enum):
     VALIDATE_ZONE = ('_validate_zone', Traffic.READ, True)
     VALIDATE_NETWORK = ('_validate_network', Traffic.READ, True)
     VALIDATE_SECURITY_GROUP = ('_validate_security_group', Traffic.READ, True)
+    CHECK_PORTS = ('_check_ports', Traffic.READ, True)
     DESCRIBE_IMAGE = ('_describe_image', Traffic.READ, True)
     LIST_ZONES = ('_list_zones', Traffic.READ, True)
     LIST_RESOURCES = ('_list_resources', Traffic.READ, True)

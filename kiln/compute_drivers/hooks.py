@@ -60,7 +60,7 @@ _NOBODY = '00000000-0000-0000-0000-000000000000'
 
 
 class ComputeHooks(abc.ABC):
-    """Four required hooks, seven with slow defaults, eighteen optional abilities."""
+    """Four required hooks, seven with slow defaults, and optional abilities."""
 
     owner: str
     clock: Clock = SYSTEM_CLOCK
@@ -221,6 +221,19 @@ class ComputeHooks(abc.ABC):
 
     def _validate_security_group(self, security_group: str) -> None:
         """Raise InvalidRequest unless builds can use the security group."""
+        raise NotImplementedError
+
+    def _check_ports(
+        self,
+        sec_groups: tuple[str, ...],
+        ports: tuple[str, ...],
+        peers: tuple[str, ...] | None,
+    ) -> None:
+        """Raise InvalidRequest with the ports that the groups do not open to machines of peers.
+
+        Peers that are None are the groups themselves; an empty tuple stands for the groups of
+        a build that names none. What is open to some addresses counts as open.
+        """
         raise NotImplementedError
 
     def _describe_image(self, image_id: str) -> ImageFacts:

@@ -44,6 +44,9 @@ class Driver(NodeClusterDriver):
     verbs = api.verbs
     # Machines need no address of a manager: kiln makes each node join.
     control_first = False
+    # The gossip of all nodes and the traffic of their networks; only managers serve the swarm.
+    open_ports = ('7946/tcp', '7946/udp', '4789/udp')
+    control_ports = ('2377/tcp',)
 
     def get_template_definition(self) -> SwarmTemplateDefinition:
         return SwarmTemplateDefinition()

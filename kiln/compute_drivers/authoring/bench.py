@@ -128,6 +128,9 @@ class Bench(Faults):
     #: Images that builds accept, as describe_image() must describe them. With two, an amphora
     #: is rebuilt from the other image; at least one should have properties.
     images: Sequence[ImageFacts] = ()
+    #: Security groups, each with the ports, such as ``22/tcp``, that it opens to its members, and
+    #: no others. Two groups show more than one.
+    group_ports: Mapping[str, Sequence[str]] = MappingProxyType({})
     #: An account of the images, as ``USER`` or ``USER:GROUP``, which the machine of the tests does
     #: not have. Without it the kit uses an account that nobody has.
     image_account: str = ''

@@ -26,6 +26,8 @@ _REFUSALS = {Refusal.CONFLICT: Action.CONFLICT, Refusal.BROKEN: Action.TIMEOUT_B
 _MARGIN_S = 10.0
 #: Longer than any deadline.
 _SILENCE_S = 3600.0
+#: Security groups of a cloud that has any, and the ports that they open to their members.
+_GROUP_PORTS = {'kit-web': ('80/tcp', '443/tcp'), 'kit-names': ('53/tcp', '53/udp')}
 #: A test can simulate a cloud that never finishes.
 _MOST_S = 600.0
 
@@ -58,6 +60,10 @@ class NoopBench(Bench):
         self.knows_ports = offered.ports is not None
         self.knows_networks = offered.networks is not None
         self.hosts_per_zone = offered.hosts_per_zone
+        if offered.sec_groups is None and not offered.group_ports:
+            # Made like the ports: no build of the kit has these groups.
+            offered.group_ports.update(_GROUP_PORTS)
+        self.group_ports = dict(offered.group_ports)
         self.images = tuple(
             ImageFacts(id=name, name=name, properties=offered.image_properties.get(name, {}))
             for name in (('image-1', 'image-2') if offered.images is None else offered.images)

@@ -26,8 +26,10 @@ class NoopCloud:
     ``accept_s`` is how long each call takes; the other latencies are the time
     from then to the effect; ``jitter``, 0 to 1, is the part by which they vary.
     ``None`` for zones, flavors, images, networks, ports, keypairs or sec_groups
-    accepts any. A shared file holds machines, ports and groups; the offer, the
-    latencies and the faults belong to each process. Open the file again after a
+    accepts any. ``group_ports`` has the ports that a security group opens to its
+    members, such as ``22/tcp 7946/udp``; any other group opens all. A shared file
+    holds machines, ports and groups; the offer, the latencies and the faults
+    belong to each process. Open the file again after a
     fork.
     """
 
@@ -54,6 +56,7 @@ class NoopCloud:
         ports: Mapping[str, str] | None = None,
         keypairs: Sequence[str] | None = None,
         sec_groups: Sequence[str] | None = None,
+        group_ports: Mapping[str, str] | None = None,
         quota: int | None = None,
         capacity: Mapping[str, int] | None = None,
         hosts_per_zone: int = Catalogue.hosts_per_zone,
@@ -68,6 +71,7 @@ class NoopCloud:
             ports=ports,
             keypairs=keypairs,
             sec_groups=sec_groups,
+            group_ports={name: text.split() for name, text in (group_ports or {}).items()},
             quota=quota,
             capacity=capacity or {},
             hosts_per_zone=hosts_per_zone,

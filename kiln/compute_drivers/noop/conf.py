@@ -45,6 +45,13 @@ opts = [
     cfg.DictOpt('ports', help=f'Ids of the ports, with the network of each. {_NAMES}'),
     cfg.ListOpt('keypairs', help=f'Names of the key pairs. {_NAMES}'),
     cfg.ListOpt('sec_groups', help=f'Security groups. {_NAMES}'),
+    cfg.DictOpt(
+        'group_ports',
+        default={},
+        help='Ports that a security group opens to its members, and no others. A plan of a '
+        'cluster whose nodes need another is refused. A group that is not named opens all.',
+        sample_default='web:22/tcp 80/tcp,swarm:2377/tcp 7946/tcp 7946/udp 4789/udp',
+    ),
     cfg.IntOpt(
         'quota',
         min=0,

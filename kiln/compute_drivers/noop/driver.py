@@ -202,6 +202,15 @@ class NoopDriver(AmphoraComputeDriver):
     def _validate_security_group(self, security_group: str) -> None:
         self._check_offered(Call.VALIDATE_SECURITY_GROUP, 'security group', security_group)
 
+    def _check_ports(
+        self,
+        sec_groups: tuple[str, ...],
+        ports: tuple[str, ...],
+        peers: tuple[str, ...] | None,
+    ) -> None:
+        check = self.cloud.catalogue.check_ports
+        self.cloud.gate.serve(Call.CHECK_PORTS, lambda *_: check(sec_groups, ports, peers))
+
     def _describe_image(self, image_id: str) -> ImageFacts:
         self._check_offered(Call.DESCRIBE_IMAGE, 'image', image_id)
         found = self.cloud.catalogue.image(image_id)

@@ -15,10 +15,12 @@ from kiln.compute_drivers.nova.api.client import Services
 from kiln.compute_drivers.nova.building import body
 from kiln.compute_drivers.nova.building.port_locks import PortLocks
 from kiln.compute_drivers.nova.catalogue import Catalogue
+from kiln.compute_drivers.nova.rules import DEFAULT_GROUPS, about_groups, closed_ports, reason
 from kiln.exceptions import (
     AmphoraComputeError,
     InstanceNotFoundError,
     InstanceStateConflict,
+    InvalidRequest,
     NotSuspendedError,
     Outcome,
     ResourceNotFoundError,
@@ -219,6 +221,28 @@ class ServerActions(AmphoraComputeDriver):
     def _validate_security_group(self, security_group: str) -> None:
         asked = Asked.of('use security group', security_group)
         self._catalogue.security_group_ids(asked, [security_group])
+
+    def _check_ports(
+        self,
+        sec_groups: tuple[str, ...],
+        ports: tuple[str, ...],
+        peers: tuple[str, ...] | None,
+    ) -> None:
+        groups = self._groups_of_build(sec_groups)
+        others = groups if peers is None else self._groups_of_build(peers)
+        asked = about_groups(groups)
+        ids = self._catalogue.current_security_group_ids(groups)
+        of_peers = ids if others == groups else self._catalogue.current_security_group_ids(others)
+        rules = self._catalogue.security_group_rules(asked, ids)
+        closed = closed_ports(rules, ports, of_peers)
+        # Nova refuses named groups on a network without port security, but not the default one.
+        if closed and (
+            groups != DEFAULT_GROUPS or not self._catalogue.has_unguarded_network(asked)
+        ):
+            raise asked.error(InvalidRequest, reason(closed, others if others != groups else ()))
+
+    def _groups_of_build(self, named: tuple[str, ...]) -> tuple[str, ...]:
+        return named or tuple(self._conf.security_groups) or DEFAULT_GROUPS
 
     def _describe_image(self, image_id: str) -> ImageFacts:
         return self._catalogue.image_facts(Asked.of('use image', image_id), image_id)

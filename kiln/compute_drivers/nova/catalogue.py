@@ -29,6 +29,7 @@ _MISS_S = 5.0
 _NAMED = 20
 #: How many names are requested for an error.
 _LISTED = 100
+_GROUP = 'security group'
 #: Glance's own fields of an image, beside the properties that its owner set.
 _NO_PROPERTIES = frozenset({
     'id', 'name', 'status', 'visibility', 'checksum', 'owner', 'created_at', 'updated_at',
@@ -214,6 +215,31 @@ class Catalogue:
         """Raise if a security group does not exist, for a backend that checks no ids itself."""
         self.security_group_ids(asked, ids, checked=True)
 
+    def security_group_rules(
+        self, asked: Asked, ids: Sequence[str]
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return all rules of security groups for what comes in; never cached."""
+        query = {'security_group_id': list(ids), 'direction': 'ingress'}
+        answer = self._services.ask(
+            asked, 'GET', '/security-group-rules', service='network', query=query
+        )
+        rules: Sequence[Mapping[str, Any]] = answer['security_group_rules']
+        return rules
+
+    def has_unguarded_network(self, asked: Asked) -> bool:
+        """Return True if security groups have no effect on some network."""
+        query = {'fields': 'port_security_enabled'}
+        answer = self._services.ask(asked, 'GET', '/networks', service='network', query=query)
+        return any(row.get('port_security_enabled') is False for row in answer['networks'])
+
+    def current_security_group_ids(self, groups: Sequence[str]) -> tuple[str, ...]:
+        """Return the ids of security groups as they are now: one can have been made again."""
+        found: list[str] = []
+        for group in groups:
+            self._drop((_GROUP, group))
+            found += self.security_group_ids(Asked.of(f'use {_GROUP}', group), [group])
+        return tuple(found)
+
     def security_group_ids(
         self, asked: Asked, groups: Sequence[str], *, checked: bool = False
     ) -> tuple[str, ...]:
@@ -222,9 +248,7 @@ class Catalogue:
         project_id = self._services.project_id
         scope = {'project_id': project_id} if project_id else {}
         return tuple(
-            self._neutron_id(
-                asked, 'security group', 'security-groups', group, scope, checked=checked
-            )
+            self._neutron_id(asked, _GROUP, 'security-groups', group, scope, checked=checked)
             for group in groups
         )
 

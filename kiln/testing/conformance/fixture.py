@@ -50,6 +50,8 @@ class ConformanceFixture(Polling):
     network_ids: Sequence[str] = ()
     #: Images that builds accept, as describe_image() must describe them.
     images: Sequence[ImageFacts] = ()
+    #: Security groups, with all ports that each opens to its members.
+    group_ports: Mapping[str, Sequence[str]] = MappingProxyType({})
     #: The hosts of each zone; 0 takes those of the bench.
     hosts_per_zone: int = 0
     #: True if all drivers of make_driver() have one backend, so that each of them is another
@@ -97,6 +99,7 @@ class ConformanceFixture(Polling):
         self.port_ids = self.port_ids or self.bench.port_ids
         self.network_ids = self.network_ids or self.bench.network_ids
         self.images = self.images or self.bench.images
+        self.group_ports = self.group_ports or self.bench.group_ports
         self.hosts_per_zone = self.hosts_per_zone or self.bench.hosts_per_zone
         self.addCleanup(self._sweep)
 

@@ -22,6 +22,7 @@ def ask(driver: AmphoraComputeDriver, ability: Ability, id_: str) -> Any:
     arguments: Mapping[Ability, tuple[Any, ...]] = {
         **dict.fromkeys(_ATTACHING, (id_, id_)),
         Ability.CREATE_SERVER_GROUP: (id_, 'affinity'),
+        Ability.CHECK_PORTS: ((id_,), ('2377/tcp',)),
         Ability.LIST_ZONES: (),
         Ability.LIST_RESOURCES: (),
         Ability.DELETE_RESOURCE: (Resource(kind='port', id=id_, owner=driver.owner),),

@@ -19,6 +19,7 @@ from kiln.testing.proxy.exchanges import Request
 from tests.functional.cloud import CloudTestCase
 from tests.functional.proxy_bench import ProxyBench
 
+NEUTRON = {'endpoint_filter': {'service_type': 'network'}}
 #: The path of one server, which distinguishes its requests from requests for lists.
 ONE = r'/servers/[0-9a-f-]{36}'
 
@@ -134,6 +135,25 @@ class NovaCase(CloudTestCase):
             raise_exc=False,
         )
         return port
+
+    def make_group(self):
+        """Create a group that lets nothing in; return its id and its name."""
+        name = f'kiln-ports-{uuid.uuid4().hex[:8]}'
+        made = self.session.post(
+            '/v2.0/security-groups', json={'security_group': {'name': name}}, **NEUTRON
+        ).json()['security_group']
+        self.addCleanup(self.session.delete, f'/v2.0/security-groups/{made["id"]}', **NEUTRON)
+        return made['id'], name
+
+    def open_port(self, group, port, **remote):
+        number, _, protocol = port.partition('/')
+        rule = {
+            'security_group_id': group, 'direction': 'ingress', 'protocol': protocol,
+            'port_range_min': number, 'port_range_max': number, **remote,
+        }  # fmt: skip
+        self.session.post(
+            '/v2.0/security-group-rules', json={'security_group_rule': rule}, **NEUTRON
+        )
 
 
 @dataclasses.dataclass(frozen=True)

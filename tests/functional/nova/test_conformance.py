@@ -83,6 +83,15 @@ class OnNova:
             cls.make('subnet', cidr='198.51.100.0/24', **ours)
         return cls._own_network_id
 
+    def guarded_ports(self):
+        guarded = {}
+        for ports in (('22/tcp', '53/udp'), ('443/tcp',)):
+            group, name = self.make_group()
+            guarded[name] = ports
+            for port in ports:
+                self.open_port(group, port, remote_group_id=group)
+        return guarded
+
     @classmethod
     def make(cls, what, **facts):
         """Make something of Neutron's; return its id. It is removed after the last server."""

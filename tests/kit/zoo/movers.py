@@ -165,6 +165,69 @@ class FindsEverySecurityGroupValid(NoopAnimal):
 
 
 @caught_by(
+    'test_a_port_that_a_security_group_does_not_open_is_refused_by_its_name',
+    'test_a_port_that_is_open_to_members_is_refused_for_machines_of_other_groups',
+)
+class FindsEveryPortOpen(NoopAnimal):
+    """Accepts security groups that do not open the ports."""
+
+    def _check_ports(self, sec_groups, ports, peers):
+        return None
+
+
+@caught_by(
+    'test_ports_that_security_groups_open_to_their_members_are_open',
+    'test_a_port_that_a_security_group_does_not_open_is_refused_by_its_name',
+)
+class FindsNoPortOpen(NoopAnimal):
+    """Refuses ports that the security groups open."""
+
+    def _check_ports(self, sec_groups, ports, peers):
+        if ports:
+            raise InvalidRequest(
+                f'Cannot use {sec_groups}: no rule opens {ports}.', resource_id=sec_groups[0]
+            )
+
+
+@caught_by('test_a_port_that_is_open_to_members_is_refused_for_machines_of_other_groups')
+class OpensPortsToStrangers(NoopAnimal):
+    """Takes machines of other security groups for members."""
+
+    def _check_ports(self, sec_groups, ports, peers):
+        super()._check_ports(sec_groups, ports, None)
+
+
+@caught_by('test_a_port_that_a_security_group_does_not_open_is_refused_by_its_name')
+class NamesNoClosedPort(NoopAnimal):
+    """Refuses security groups without naming the ports that are closed."""
+
+    def _check_ports(self, sec_groups, ports, peers):
+        try:
+            super()._check_ports(sec_groups, ports, peers)
+        except InvalidRequest as exc:
+            raise InvalidRequest('A port is closed.', resource_id=exc.resource_id) from exc
+
+
+@caught_by('test_ports_that_security_groups_open_to_their_members_are_open')
+class ChecksGroupsOneByOne(NoopAnimal):
+    """Demands of each security group that it opens all ports alone."""
+
+    def _check_ports(self, sec_groups, ports, peers):
+        for group in sec_groups:
+            super()._check_ports((group,), ports, peers or sec_groups)
+
+
+@caught_by('test_ports_of_an_unknown_security_group_are_checked_only_if_builds_take_it')
+class ChecksPortsOfAnything(NoopAnimal):
+    """Finds ports open in a security group that its builds refuse."""
+
+    cloud_options = MappingProxyType({**LATENCIES, 'sec_groups': ('default',)})
+
+    def _check_ports(self, sec_groups, ports, peers):
+        return None
+
+
+@caught_by(
     'test_resuming_an_unknown_instance_is_not_found',
     'test_each_call_about_an_unknown_instance_raises_the_same_error',
 )

@@ -60,12 +60,16 @@ WRONG = {
     'metadata': (5, {'a': SURROGATE}, {'a': 5}, Unreadable()),
     'keys': ('k', 5, [5], Unreadable()),
     'user_data': (5, Unreadable()),
+    'sec_groups': ('g', 5, [5], [''], Unreadable()),
+    'ports': ('22/tcp', 5, [22], ['22'], ['0/tcp'], ['65536/tcp'], ['22/icmp'], Unreadable()),
+    'peers': ('g', 5, [5], [''], Unreadable()),
 }
 #: Other arguments that a call needs beside the invalid argument.
 GIVEN = {
     'amphora_id': 'x', 'amphora_ids': ['x'], 'build_key': 'k', 'port_id': 'p', 'name': 'n',
     'network_id': 'n', 'policy': 'affinity', 'server_group_id': 'g', 'flavor': 'f',
     'image_id': 'i', 'availability_zone': 'az1', 'security_group': 'g', 'saved': {},
+    'sec_groups': ['g'], 'ports': ['22/tcp'],
     'probe': lambda amphora: True,
     'resource': Resource(kind='port', id='p', owner='kiln'),
 }  # fmt: skip
@@ -91,7 +95,8 @@ SAVED_ARGUMENTS = {
     'create_server_group': ['g', 'affinity'], 'delete_server_group': ['g'],
     'validate_flavor': ['f'], 'validate_image': ['i'], 'validate_zone': ['az1'],
     'validate_network': ['n'], 'validate_security_group': ['g'],
-    'describe_image': ['i'], 'list_zones': [], 'list_resources': ['kiln'],
+    'check_ports': [['g'], ['22/tcp'], None], 'describe_image': ['i'],
+    'list_zones': [], 'list_resources': ['kiln'],
     'delete_resource': [{'kind': 'port', 'id': 'p', 'owner': 'kiln'}],
     'console_log': ['x', 5],
 }  # fmt: skip

@@ -334,6 +334,7 @@ class PortsGroupsAndTheRest(FacadeTest):
         self.settle(self.compute.validate_zone('az1'))
         self.settle(self.compute.validate_network('any'))
         self.settle(self.compute.validate_security_group('any'))
+        self.settle(self.compute.check_ports(['any'], ['22/tcp']))
         error = self.settled_error(self.compute.validate_zone('atlantis'))
         self.assertIsInstance(error, InvalidRequest)
 

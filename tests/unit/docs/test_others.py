@@ -24,6 +24,7 @@ MESSAGES = {
     'seq": 22': 'node-ready',
     "'3' is text; write a whole": 'without quotes',
     'as swarm_debian_v1 sees it': 'not as it should be',
+    'no rule opens 7946/tcp': 'no rule opens ',
 }
 #: All other examples, by words in them, each with the test that has the same, or the reason.
 REASONS = {

@@ -43,6 +43,7 @@ SENTENCES = {
     Call.VALIDATE_ZONE: (('az1',), 'Cannot validate zone az1'),
     Call.VALIDATE_NETWORK: (('net1',), 'Cannot validate network net1'),
     Call.VALIDATE_SECURITY_GROUP: (('web',), 'Cannot validate security group web'),
+    Call.CHECK_PORTS: ((('web',), ('22/tcp',), None), 'Cannot check ports'),
     Call.DESCRIBE_IMAGE: (('image-1',), 'Cannot describe image image-1'),
     Call.LIST_ZONES: ((), 'Cannot list zones'),
     Call.LIST_RESOURCES: (('kiln',), 'Cannot list the resources of kiln'),

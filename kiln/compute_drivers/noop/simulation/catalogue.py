@@ -41,6 +41,8 @@ class Catalogue:
     ports: Mapping[str, str] | None = None
     keypairs: Sequence[str] | None = None
     sec_groups: Sequence[str] | None = None
+    # The ports that a security group opens to its members; any other opens all to everybody.
+    group_ports: dict[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     quota: int | None = None
     capacity: Mapping[str, int] = dataclasses.field(default_factory=dict)
     hosts_per_zone: int = 16
@@ -88,6 +90,24 @@ class Catalogue:
         means = {'image': self.image, 'network': _network_of}
         if offered is not None and means.get(kind, str)(name) not in offered:
             raise InvalidRequest(f'Cannot use {_unknown(kind, name, offered)}', resource_id=name)
+
+    def check_ports(
+        self, sec_groups: Sequence[str], ports: Sequence[str], peers: Sequence[str] | None
+    ) -> None:
+        """Raise if security groups are not offered, or do not open ports to machines of peers."""
+        for name in (*sec_groups, *(peers or ())):
+            self.check_offered('security group', name)
+        # Machines without a group are not guarded.
+        if not sec_groups or not self.group_ports.keys() >= set(sec_groups):
+            return
+        shared = set(sec_groups) if peers is None else set(sec_groups) & set(peers)
+        opened = {port for name in shared for port in self.group_ports[name]}
+        if closed := [port for port in ports if port not in opened]:
+            raise InvalidRequest(
+                f'Cannot use security group {", ".join(sec_groups)}: no rule opens '
+                f'{", ".join(closed)} to the other machines. Add them to group_ports.',
+                resource_id=sec_groups[0],
+            )
 
     def place(
         self,

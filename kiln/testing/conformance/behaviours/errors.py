@@ -40,6 +40,7 @@ _OF_THINGS = frozenset(
         Ability.VALIDATE_ZONE,
         Ability.VALIDATE_NETWORK,
         Ability.VALIDATE_SECURITY_GROUP,
+        Ability.CHECK_PORTS,
         Ability.DESCRIBE_IMAGE,
     }
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kiln.compute_drivers.authoring.bench import CannotBeShown
@@ -12,6 +13,8 @@ from kiln.testing.conformance.fixture import ConformanceFixture, needs, takes
 
 #: How many zones are tried, as each costs a build.
 _ZONES = 3
+#: Ports that hardly any group opens, with one number for both protocols.
+_PORTS = ('2377/tcp', '7946/tcp', '7946/udp', '4789/udp')
 
 
 class Offers(ConformanceFixture):
@@ -99,6 +102,47 @@ class Offers(ConformanceFixture):
         self.build(sec_groups=[group])
         self.driver.validate_security_group(group)
 
+    @needs(Ability.CHECK_PORTS)
+    @takes(sec_groups=['some'])
+    def test_ports_of_an_unknown_security_group_are_checked_only_if_builds_take_it(self) -> None:
+        known = self.sec_group()
+        for check in (
+            lambda name: self.driver.check_ports([name], []),
+            lambda name: self.driver.check_ports([known], [], [known, name]),
+        ):
+            self.compare_unknown('sec_groups', check, in_list=True)
+
+    @needs(Ability.CHECK_PORTS)
+    def test_ports_that_security_groups_open_to_their_members_are_open(self) -> None:
+        guarded = self.guarded_ports()
+        for group, ports in guarded.items():
+            self.driver.check_ports([group], ports)
+            self.driver.check_ports([group], ports, [group, *guarded])
+        self.driver.check_ports([*guarded], [port for ports in guarded.values() for port in ports])
+
+    @needs(Ability.CHECK_PORTS)
+    def test_a_port_that_a_security_group_does_not_open_is_refused_by_its_name(self) -> None:
+        guarded = self.guarded_ports()
+        for group, ports in guarded.items():
+            closed = [port for port in _PORTS if port not in ports]
+            with self.assertRaises(InvalidRequest, msg=f'ports of {group}') as caught:
+                self.driver.check_ports([group], [*ports, *closed])
+            self.assertEqual(caught.exception.resource_id, group, 'resource_id')
+            said = re.findall('[0-9]+/(?:tcp|udp)', str(caught.exception))
+            self.assertEqual(sorted(set(said)), sorted(closed), 'the ports that the error names')
+        with self.assertRaises(InvalidRequest, msg='ports of all groups together'):
+            self.driver.check_ports([*guarded], _PORTS)
+
+    @needs(Ability.CHECK_PORTS)
+    def test_a_port_that_is_open_to_members_is_refused_for_machines_of_other_groups(self) -> None:
+        guarded = self.guarded_ports()
+        for group in guarded:
+            others = [other for other in guarded if other != group]
+            if not others:
+                raise CannotBeShown('the bench names only one security group (group_ports)')
+            with self.assertRaises(InvalidRequest, msg=f'ports of {group} for {others}'):
+                self.driver.check_ports([group], guarded[group], others)
+
     @needs(Ability.LIST_ZONES)
     def test_the_zones_are_named_once_and_the_zone_of_an_instance_is_one_of_them(self) -> None:
         zones = list(self.driver.list_zones())
@@ -112,6 +156,12 @@ class Offers(ConformanceFixture):
     def test_builds_accept_each_zone_that_is_listed_or_any_where_none_is_listed(self) -> None:
         for zone in self.driver.list_zones()[:_ZONES] or (self.unknown_id(),):
             self.build(availability_zone=zone)
+
+    def guarded_ports(self) -> Mapping[str, Sequence[str]]:
+        """Return the security groups of the bench, with the ports that they open."""
+        if not self.group_ports:
+            raise CannotBeShown('the bench names no ports of security groups (group_ports)')
+        return self.group_ports
 
     def sec_group(self) -> str:
         """Return a security group of the bench, or the one that each project of Neutron has."""

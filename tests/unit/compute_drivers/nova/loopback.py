@@ -34,7 +34,7 @@ class Loopback:
                 sent = self.rfile.read(size)
                 service.asked.append((f'{self.command} {url.path}', dict(self.headers), sent))
                 status, headers, body = service.answer(
-                    f'{self.command} {url.path}', dict(urllib.parse.parse_qsl(url.query))
+                    f'{self.command} {url.path}', _query(url.query)
                 )
                 self.send_response(status)
                 for name, value in headers.items():
@@ -82,6 +82,12 @@ class Loopback:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+def _query(text):
+    """Return a query as a dict; what is given several times has a list."""
+    found = urllib.parse.parse_qs(text)
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 
 @contextlib.contextmanager
