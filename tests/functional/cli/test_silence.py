@@ -25,6 +25,21 @@ flavor = small
 image = debian
 """
 
+SIMULATED = """\
+[compute]
+default_backend = east
+[compute:east]
+driver = noop
+"""
+WEB = """\
+cluster: web
+coe: nodes
+image: debian
+nodegroups:
+  - name: work
+    count: 1
+"""
+
 
 class Silence(unittest.TestCase):
     def setUp(self):
@@ -56,6 +71,24 @@ class Silence(unittest.TestCase):
                 f"Keystone at {self.url}, for backend 'east', has", waits.stderr.readline()
             )
             waits.terminate()
+
+    def test_why_names_the_keystone_that_is_silent_behind_a_settled_cluster(self):
+        folder = self.conf.parent
+        store = f'[db]\nurl = sqlite:///{folder}/kiln.db\n'
+        self.conf.write_text(f'{SIMULATED}{store}')
+        file = folder / 'web.yaml'
+        file.write_text(WEB)
+        for words in ('up', str(file)), ('why', 'web'):
+            done = subprocess.run(
+                self.argv(*words), cwd=ROOT, capture_output=True, text=True, check=True,
+                timeout=PATIENCE_S,
+            )  # fmt: skip
+            self.conf.write_text(f'{CONFIG.format(url=self.url)}{store}')
+        self.assertIn(
+            f"Keystone at {self.url}, for backend 'east', has not answered for over 3 s",
+            done.stdout,
+        )
+        self.assertEqual('', done.stderr)
 
 
 if __name__ == '__main__':
