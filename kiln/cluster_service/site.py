@@ -34,6 +34,7 @@ from kiln.engine.context import (
 )
 from kiln.engine.driver_context import DriverContexts, existing
 from kiln.engine.health.outages import find_outages
+from kiln.engine.health.silence import unseen
 from kiln.engine.measuring import Meter
 from kiln.engine.nodes.join_key import known_key
 from kiln.engine.work_sources.base import WorkSource
@@ -176,7 +177,8 @@ class Site:
         way: the conductor that works on it reports the same.
         """
         nodes = (view.nodes or ()) if node is None else (node,)
-        return find_outages(self.backends, nodes) if view.settled else {}
+        found = find_outages(self.backends, nodes) if view.settled else {}
+        return {name: unseen(name, cause) for name, cause in found.items()}
 
     def _context(self, cluster: Cluster) -> Context:
         return self._contexts.context(
@@ -278,6 +280,7 @@ def open_site(
             lease_s=options.lease,
             quiesce_s=options.quiesce,
             watch_s=options.watch,
+            outage_check_s=options.outage_check,
             max_building=options.max_building,
         ),
         work_source=open_source(

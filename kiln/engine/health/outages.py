@@ -16,20 +16,25 @@ from kiln.exceptions import (
     InstanceNotFoundError,
     InvalidRequest,
     KilnError,
+    OperationRejected,
+    OperationTimeout,
 )
 
 #: Time limit of a call; a backend is reported as silent a second before.
 LONGEST_S = 4.0
-#: Errors that are answers: of the machine, not of the backend.
-_ANSWERS = (InstanceNotFoundError, InvalidRequest)
+#: The code of the report that a call has had no answer for a while.
+_SILENT = 'no_answer_so_far'
+#: Errors that prove no outage: answers about the machine, and calls that were never sent
+#: because kiln itself has too many.
+_NO_OUTAGE = (InstanceNotFoundError, InvalidRequest, OperationRejected, OperationTimeout)
 _Reports = queue.SimpleQueue[tuple[str, BaseException | None]]
 
 
 def find_outages(backends: Backends, nodes: Iterable[Node]) -> Mapping[str, Cause]:
-    """Return by backend of some nodes why their machines cannot be polled now.
+    """Return by backend of some nodes why it does not answer now.
 
-    One call for each backend, all at once; blocks for :data:`LONGEST_S` at most. The first
-    error counts, or that a call is not answered for a while.
+    One call for each backend, all at once; blocks for :data:`LONGEST_S` at most. A call that
+    fails is repeated once, soon: a connection can break without an outage.
     """
     reports: _Reports = queue.SimpleQueue()
     machines = {node.backend: machine_id(node) for node in nodes if node.compute_id}
@@ -37,13 +42,16 @@ def find_outages(backends: Backends, nodes: Iterable[Node]) -> Mapping[str, Caus
     waiting, found = set(calls), {}
     while waiting:
         name, error = reports.get()
-        if name in waiting:
-            waiting.discard(name)
-            if error is not None and not isinstance(error, _ANSWERS):
-                found[name] = _unseen(name, error)
-                if (call := calls[name]) is not None:
-                    # It would be repeated, and nobody waits for that.
-                    call.cancel()
+        if name not in waiting:
+            continue
+        waiting.discard(name)
+        if (call := calls[name]) is not None:
+            # Otherwise it would be repeated until its time limit.
+            call.cancel()
+        if error is not None and not isinstance(error, _NO_OUTAGE):
+            # An error of a call names its machine, which stands for all of them.
+            of_call = isinstance(error, AmphoraComputeError)
+            found[name] = hindrance_of(error) if of_call else cause_of(error)
     return found
 
 
@@ -54,22 +62,17 @@ def _begin(backends: Backends, name: str, machine: str, reports: _Reports) -> An
     except KilnError as exc:
         reports.put((name, exc))
         return None
-    call.on_hindrance(functools.partial(_hindered, reports, name))
+    call.on_hindrance(functools.partial(_hindered, reports, name, []))
     call.add_done_callback(lambda done: reports.put((name, done.exception())))
     return call
 
 
-def _hindered(reports: _Reports, name: str, error: BaseException | None) -> None:
-    if error is not None:
+def _hindered(
+    reports: _Reports, name: str, earlier: list[BaseException], error: BaseException | None
+) -> None:
+    """Report a silence at once, and any other error if it is not the first one."""
+    if error is None:
+        return
+    if earlier or getattr(error, 'code', '') == _SILENT:
         reports.put((name, error))
-
-
-def _unseen(backend: str, error: BaseException) -> Cause:
-    # An error of a call names its machine, which stands for all of them.
-    of_call = isinstance(error, AmphoraComputeError)
-    cause = hindrance_of(error) if of_call else cause_of(error)
-    message = f'the machines on {backend} cannot be polled: {cause.message}'
-    inner = cause.because
-    if inner is not None and inner.message in message:
-        inner = None
-    return Cause(code='not_seen', message=message, because=inner)
+    earlier.append(error)

@@ -48,14 +48,25 @@ class Outages(Site):
         self.assertEqual({}, find_outages(self.parts.backends, nodes))
         self.assertEqual([], self.calls)
 
-    def test_a_refusal_is_told_at_once_and_not_repeated(self):
+    def test_a_refusal_is_told_once_a_repeat_fails_too(self):
         self.fault('status:refuse=down for repairs')
         began = self.clock.monotonic()
         (cause,) = self.found('noop').values()
-        self.assertIn('the machines on noop cannot be polled: Cannot read: ', cause.message)
+        self.assertIn('Cannot read: ', cause.message)
         self.assertIn('down for repairs', cause.message)
         self.assertLess(self.clock.monotonic() - began, 1.0)
-        self.assertEqual(['noop'], self.calls)
+        self.assertEqual(['noop', 'noop'], self.calls)
+
+    def test_a_single_failure_is_no_outage(self):
+        self.fault('status:refuse:times=1')
+        self.assertEqual({}, self.found('noop'))
+
+    def test_a_call_that_was_never_sent_is_no_outage(self):
+        self.fault('get:hang_before=20')
+        busy = [self.parts.backends.get('noop').get_amphora(amphora_id='x') for _ in range(200)]
+        self.assertEqual({}, self.found('noop'))
+        for one in busy:
+            one.cancel()
 
     def test_silent_backends_are_told_after_three_seconds_all_together(self):
         began = self.clock.monotonic()
@@ -80,7 +91,7 @@ class Outages(Site):
     def test_a_backend_that_cannot_be_opened_is_told_beside_those_that_answer(self):
         found = self.found('noop', 'wrong')
         self.assertEqual(['wrong'], list(found))
-        self.assertIn('cannot be polled: option password is missing', found['wrong'].message)
+        self.assertIn('option password is missing', found['wrong'].message)
 
     def test_a_defect_of_a_driver_is_told(self):
         self.fault('status:crash=oops')
