@@ -113,7 +113,8 @@ ENGINE_OPTS = [
     ),
     cfg.FloatOpt(
         'outage_check',
-        default=2.0,
+        # A silence is reported after three seconds, and is to be logged within five.
+        default=1.5,
         min=0.0,
         help='Seconds between two checks whether the backends of idle clusters answer; each costs '
         'one call per backend, for the status of one machine. An outage is logged at the first '

@@ -173,8 +173,8 @@ class StandingCheck:
             nodes = (node for one in self._settled.values() for node in one.nodes)
             self._checked = tuple({node.backend: node for node in watched(nodes)}.values())
             self._seq = seq
-        found = find_outages(self._parts.backends, self._checked)
         known = self._parts.outages.silent
+        found = find_outages(self._parts.backends, self._checked, known)
         for backend, cause in found.items():
             self._silence.report(self._nodes_by_cluster(), backend, cause)
         checked = {node.backend for node in self._checked}

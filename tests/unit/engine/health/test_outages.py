@@ -57,6 +57,12 @@ class Outages(Site):
         self.assertLess(self.clock.monotonic() - began, 1.0)
         self.assertEqual(['noop', 'noop'], self.calls)
 
+    def test_a_call_of_a_backend_whose_outage_is_known_is_not_repeated(self):
+        self.fault('status:refuse')
+        self.calls.clear()
+        found = find_outages(self.parts.backends, self.nodes_on('noop'), {'noop'})
+        self.assertEqual(({'noop'}, ['noop']), (set(found), self.calls))
+
     def test_a_single_failure_is_no_outage(self):
         self.fault('status:refuse:times=1')
         self.assertEqual({}, self.found('noop'))
