@@ -300,17 +300,17 @@ class Clusters:
             expires_s=lease.expires_at - now,
         )
 
-    def _unseen(self, cluster_id: str) -> tuple[Cause, ...]:
-        """Return why machines of a settled cluster cannot be polled, a cause for each backend."""
+    def _unseen(self, cluster_id: str) -> Mapping[str, Cause]:
+        """Return by backend why machines of a settled cluster cannot be polled."""
         kinds = (MACHINES_UNSEEN, MACHINES_SEEN)
-        last: dict[object, Event] = {}
+        last: dict[str, Event] = {}
         for event in self._store.events.newest(kinds, cluster_id=cluster_id, limit=100):
-            last.setdefault(event.facts.get('backend'), event)
-        return tuple(
-            Cause(code='not_seen', message=event.message)
-            for event in last.values()
+            last.setdefault(str(event.facts.get('backend', '')), event)
+        return {
+            backend: Cause(code='not_seen', message=event.message)
+            for backend, event in last.items()
             if event.kind == MACHINES_UNSEEN
-        )
+        }
 
     def _lease(self, cluster_id: str) -> Lease | None:
         """Return the lease of a cluster; None if its owner has died, as if it had none."""

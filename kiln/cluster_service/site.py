@@ -19,9 +19,10 @@ from kiln.cluster_service.planning import Planning
 from kiln.cluster_service.preflight import Preflight
 from kiln.cluster_service.service import Clusters
 from kiln.cluster_service.verbs import run_verb
+from kiln.cluster_service.views import ClusterView
 from kiln.clusters.exceptions import ClusterDriverMismatch, MissingCapability
 from kiln.clusters.limits import DEFAULT_LIMITS, NodeLimits
-from kiln.clusters.models import Cluster
+from kiln.clusters.models import Cause, Cluster, Node
 from kiln.db.store import Store
 from kiln.engine.conductor import Conductor
 from kiln.engine.context import (
@@ -32,6 +33,8 @@ from kiln.engine.context import (
     Parts,
 )
 from kiln.engine.driver_context import DriverContexts, existing
+from kiln.engine.health.outages import find_outages
+from kiln.engine.health.silence import unseen
 from kiln.engine.measuring import Meter
 from kiln.engine.nodes.join_key import known_key
 from kiln.engine.work_sources.base import WorkSource
@@ -166,6 +169,17 @@ class Site:
             )
         return readings
 
+    def outages(self, view: ClusterView, node: Node | None = None) -> Mapping[str, Cause]:
+        """Return by backend why the machines of a settled cluster cannot be polled now.
+
+        Only the backend of ``node`` is asked, if one is given. Blocks until the backends have
+        answered, and for a few seconds at most. Nothing is asked while an operation is under
+        way: the conductor that works on it reports the same.
+        """
+        nodes = (view.nodes or ()) if node is None else (node,)
+        found = find_outages(self.backends, nodes) if view.settled else {}
+        return {name: unseen(name, cause) for name, cause in found.items()}
+
     def _context(self, cluster: Cluster) -> Context:
         return self._contexts.context(
             cluster,
@@ -266,6 +280,7 @@ def open_site(
             lease_s=options.lease,
             quiesce_s=options.quiesce,
             watch_s=options.watch,
+            outage_check_s=options.outage_check,
             max_building=options.max_building,
         ),
         work_source=open_source(

@@ -23,8 +23,8 @@ class Attention:
     #: the clock of the store, which need not be that of this host.
     silent_s: float | None = None
     expires_s: float = 0.0
-    #: Why machines of the cluster cannot be polled at present.
-    unseen: tuple[Cause, ...] = ()
+    #: By backend, why machines of the cluster cannot be polled at present.
+    unseen: Mapping[str, Cause] = dataclasses.field(default_factory=dict)
     #: True if a conductor polls the settled clusters of the site.
     watched: bool = False
 
@@ -46,6 +46,11 @@ class ClusterView:
         """Return the view of a cluster with all nodes that are not gone."""
         counts = MappingProxyType(collections.Counter(node.state for node in nodes))
         return cls(cluster=cluster, operation=operation, counts=counts, nodes=nodes)
+
+    @property
+    def settled(self) -> bool:
+        """True if no operation is under way."""
+        return self.operation is None or self.operation.state.ended
 
     @property
     def ready(self) -> int:

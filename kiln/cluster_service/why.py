@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from kiln.clock import clock_time
 from kiln.cluster_service.views import Attention, ClusterView
@@ -14,6 +15,7 @@ from kiln.engine.plan.conditions import conditions
 from kiln.engine.plan.lifecycle import LONGEST_PAUSE_S
 from kiln.exceptions import redact, visible
 
+_NONE: Mapping[str, Cause] = MappingProxyType({})
 _STARTING = frozenset(
     {NodeState.BUILDING, NodeState.BOOTING, NodeState.JOINING, NodeState.RESETTING}
 )
@@ -61,16 +63,19 @@ def why(
     now: float,
     *,
     attention: Attention | None = None,
+    outages: Mapping[str, Cause] = _NONE,
     node: Node | None = None,
     driver_trouble: Cause | None = None,
 ) -> Iterator[Reason]:
     """Yield the explanations, the cluster's own first; of one node alone if one is given.
 
     :param attention: which conductor works on the cluster; without it, nothing is said of that.
+    :param outages: by backend, why it does not answer now.
     :param driver_trouble: why its driver cannot be used, if so.
     """
     if node is not None:
         yield _of_nodes(view, (node,), now)
+        yield from _of_machines(view, outages, attention)
         return
     yield _of_cluster(view, now, attention)
     if driver_trouble is not None:
@@ -78,10 +83,11 @@ def why(
             about=f'{view.cluster.name}, its driver', said='cannot be used', cause=driver_trouble,
             next='changes nothing of it, except that it can be deleted', do=_do(driver_trouble),
         )  # fmt: skip
-    settled = view.operation is None or view.operation.state.ended
-    if attention is not None and settled:
-        yield from _of_machines(view, attention)
-    if view.cluster.trouble is not None and settled:
+    if view.settled:
+        unseen = _NONE if attention is None else attention.unseen
+        # What was found now is newer than what a conductor has noted.
+        yield from _of_machines(view, {**unseen, **outages}, attention)
+    if view.cluster.trouble is not None and view.settled:
         yield _of_driver(view, view.cluster.trouble)
     alike: dict[object, list[Node]] = collections.defaultdict(list)
     for one in view.nodes or ():
@@ -109,12 +115,15 @@ def _of_cluster(view: ClusterView, now: float, attention: Attention | None) -> R
     return Reason(about=view.cluster.name, said=said, cause=cause, next=next_, do=_do(cause, *do))
 
 
-def _of_machines(view: ClusterView, attention: Attention) -> Iterator[Reason]:
-    for cause in attention.unseen:
+def _of_machines(
+    view: ClusterView, unseen: Mapping[str, Cause], attention: Attention | None
+) -> Iterator[Reason]:
+    again = ', and polls again' if attention is not None and attention.watched else ''
+    for backend, cause in sorted(unseen.items()):
         yield Reason(
             about=f'{view.cluster.name}, its machines', said='cannot be polled', cause=cause,
-            next='leaves the states of the nodes as they are, and polls again',
-            do=("check the backend: 'kiln compute check'",),
+            next=f'leaves the states of the nodes as they are{again}',
+            do=_do(cause, f"check the backend: 'kiln --backend {backend} compute check'"),
         )  # fmt: skip
 
 

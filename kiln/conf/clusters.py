@@ -111,6 +111,16 @@ ENGINE_OPTS = [
         help='Seconds between two polls of the machines of idle clusters. A dead machine can '
         'stay unnoticed for this period; each poll costs a call per backend.',
     ),
+    cfg.FloatOpt(
+        'outage_check',
+        # A silence is reported after three seconds, and is to be logged within five.
+        default=1.5,
+        min=0.0,
+        help='Seconds between two checks whether the backends of idle clusters answer; each costs '
+        'one call per backend, for the status of one machine. An outage is logged at the first '
+        'check that fails, and its end at the first one that succeeds. 0: without such checks an '
+        'outage stays unnoticed until the next poll.',
+    ),
     cfg.StrOpt(
         'metrics_listen',
         help='HOST:PORT at which a conductor serves its metrics to Prometheus, such as '

@@ -17,6 +17,7 @@ from kiln.clusters.spec import MachineSpec
 from kiln.db.store import Store
 from kiln.engine.driver_context import DriverContexts
 from kiln.engine.measuring import Meter
+from kiln.engine.outage_log import OutageLog
 from kiln.engine.plan.names import Naming
 from kiln.exceptions import AmphoraComputeError
 from kiln.hooks.registry import Hooks
@@ -50,6 +51,8 @@ class EngineSettings:
     settle_s: float = 2.0
     #: Between two polls of the machines of clusters without an operation under way.
     watch_s: float = 30.0
+    #: Between two checks whether their backends answer; 0 for none.
+    outage_check_s: float = 0.0
     #: Build requests of one cluster that can be under way at once.
     max_building: int = 200
     #: Nodes that one round adds and removes at most: others wait for its commit.
@@ -180,6 +183,7 @@ class Parts:
     credentials: str | None = None
     hooks: Hooks = dataclasses.field(default_factory=Hooks)
     meter: Meter = dataclasses.field(default_factory=Meter)
+    outages: OutageLog = dataclasses.field(default_factory=OutageLog)
     #: Exports the values of a cluster's monitor under the cluster's name, None for an unknown
     #: value, and none at all once the cluster is deleted; None where nothing is exported.
     export_readings: ExportReadings | None = None

@@ -68,7 +68,8 @@ class Why(KilnCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         from kiln.cluster_service.why import why
 
-        with self.app.open_site() as site:
+        # What keeps it waiting is what it explains.
+        with self.app.open_site(waits=False) as site:
             clusters = site.clusters
             view = clusters.show(parsed_args.cluster)
             node = None
@@ -76,9 +77,15 @@ class Why(KilnCommand):
                 node = clusters.node(view.cluster.id, parsed_args.node)
             attention = clusters.attention(view.cluster.id)
             trouble = clusters.driver_trouble(view)
+            outages = site.outages(view, node)
         reasons = list(
             why(
-                view, self.app.clock.time(), attention=attention, node=node, driver_trouble=trouble
+                view,
+                self.app.clock.time(),
+                attention=attention,
+                outages=outages,
+                node=node,
+                driver_trouble=trouble,
             )
         )
         data = [

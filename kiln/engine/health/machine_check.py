@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Mapping
 
 from kiln.clusters.models import Cause
 from kiln.engine.health.machine_state import MachinePoller, PollResult, apply, watched
 from kiln.engine.nodes.cluster_state import ClusterState
 from kiln.engine.plan.lifecycle import cause_of
-
-LOG = logging.getLogger(__name__)
 
 
 class MachineCheck:
@@ -48,12 +45,9 @@ class MachineCheck:
 
     def _report(self, backend: str, cause: Cause | None) -> None:
         """Log why a backend does not answer, and have the operation under way show it."""
-        if cause is None:
-            return
-        if backend not in self._silent:
-            LOG.warning('Backend %s does not answer the poll of the machines: %s', backend,
-                        cause.message)  # fmt: skip
-        self._state.call_soon(functools.partial(self._delay, backend, cause))
+        self._state.parts.outages.report(backend, cause)
+        if cause is not None:
+            self._state.call_soon(functools.partial(self._delay, backend, cause))
 
     def _delay(self, backend: str, cause: Cause) -> None:
         if self.busy:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 
 from kiln.clusters.models import MACHINES_SEEN, MACHINES_UNSEEN, Cause, Event, Node
 from kiln.engine.context import Parts
 from kiln.engine.health.machine_state import watched
-
-LOG = logging.getLogger(__name__)
 
 #: By cluster id, its nodes.
 ByCluster = Mapping[str, Sequence[Node]]
@@ -24,8 +21,7 @@ class SilentBackends:
     def __init__(self, parts: Parts) -> None:
         self._events = parts.store.events
         self._clock = parts.clock
-        #: The backends that do not answer.
-        self._silent: set[str] = set()
+        self._log = parts.outages
         #: Clusters and backends whose last event is that the machines cannot be polled.
         self._unseen: set[tuple[str, str]] = set()
 
@@ -48,21 +44,15 @@ class SilentBackends:
                 backend,
                 [one for one, name in sorted(self._unseen) if name == backend],
             )
-            if backend in self._silent:
-                LOG.warning('Backend %s answers the polls of its machines again', backend)
-            self._silent.discard(backend)
+            self._log.report(backend, None)
             return
         self._write(
             MACHINES_UNSEEN,
-            f'the machines on {backend} cannot be polled: {cause.message}',
+            unseen(backend, cause).message,
             backend,
             [one for one, nodes in clusters.items() if self._is_new(one, nodes, backend)],
         )
-        if backend not in self._silent:
-            LOG.warning(
-                'Backend %s does not answer the polls of its machines: %s', backend, cause.message
-            )
-        self._silent.add(backend)
+        self._log.report(backend, cause)
 
     def _is_new(self, cluster_id: str, nodes: Sequence[Node], backend: str) -> bool:
         if (cluster_id, backend) in self._unseen:
@@ -81,3 +71,12 @@ class SilentBackends:
         )
         keys = {(one, backend) for one in cluster_ids}
         self._unseen = self._unseen | keys if kind == MACHINES_UNSEEN else self._unseen - keys
+
+
+def unseen(backend: str, cause: Cause) -> Cause:
+    """Return why the machines on a backend cannot be polled; the inner cause only if it adds."""
+    message = f'the machines on {backend} cannot be polled: {cause.message}'
+    inner = cause.because
+    if inner is not None and inner.message in message:
+        inner = None
+    return Cause(code='not_seen', message=message, because=inner)

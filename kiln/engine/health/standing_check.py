@@ -10,7 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 
-from kiln.clock import ClockEvent
+from kiln.clock import ClockEvent, Deadline
 from kiln.clusters.exceptions import ClusterBusy, ClusterError, ClusterNotFound, LeaseLost
 from kiln.clusters.models import (
     Cluster,
@@ -24,7 +24,8 @@ from kiln.clusters.models import (
 from kiln.engine.context import Parts
 from kiln.engine.failures import Failures
 from kiln.engine.health.driver_upkeep import DriverUpkeep, borrowed
-from kiln.engine.health.machine_state import MachinePoller, PolledState, apply
+from kiln.engine.health.machine_state import MachinePoller, PolledState, apply, watched
+from kiln.engine.health.outages import find_outages
 from kiln.engine.health.silence import SilentBackends
 from kiln.engine.nodes.node_table import NodeTable
 from kiln.engine.nodes.transaction import Transaction
@@ -70,6 +71,9 @@ class StandingCheck:
         self._silence = SilentBackends(parts)
         self._tending = DriverUpkeep(parts, self._owner)
         self._settled: dict[str, _Settled] = {}
+        #: A node with a machine of each backend in use, as of an event.
+        self._checked: tuple[Node, ...] = ()
+        self._seq = -1
         self._lease: Lease | None = None
         self._failures = Failures(LOG)
         self._closed = ClockEvent(parts.clock)
@@ -119,8 +123,7 @@ class StandingCheck:
     def _poll(self) -> None:
         self._refresh()
         nodes = [node for one in self._settled.values() for node in one.nodes]
-        clusters = {cluster_id: one.nodes for cluster_id, one in self._settled.items()}
-        report = functools.partial(self._silence.report, clusters)
+        report = functools.partial(self._silence.report, self._nodes_by_cluster())
         polled = self._poller.poll(nodes, report).polled
         for cluster_id, one in list(self._settled.items()):
             seen = {node.id: polled[node.id] for node in one.nodes if node.id in polled}
@@ -133,20 +136,49 @@ class StandingCheck:
                 self._remedy(cluster_id, one.newest)
         self._tending.begin({key: one.newest for key, one in self._settled.items()})
 
+    def _nodes_by_cluster(self) -> Mapping[str, tuple[Node, ...]]:
+        return {cluster_id: one.nodes for cluster_id, one in self._settled.items()}
+
     def _run(self) -> None:
-        watch_s = self._parts.settings.watch_s
+        clock, watch_s = self._parts.clock, self._parts.settings.watch_s
         # Soon, so that it is known who watches; a command that ends at once polls nothing.
-        pause_s = min(_FIRST_S, watch_s)
-        while not self._closed.wait(pause_s):
-            pause_s = watch_s
+        due = Deadline.after(min(_FIRST_S, watch_s), clock)
+        while not self._closed.wait(self._pause_s(due)):
             try:
-                self.poll()
+                if due.passed or self.check_backends():
+                    self.poll()
+                    self._failures.succeeded(_POLL)
             # A defect must not end the thread that watches all clusters.
             except Exception as exc:
                 self._failures.failed(_POLL, exc)
-            else:
-                self._failures.succeeded(_POLL)
+            if due.passed:
+                due = Deadline.after(watch_s, clock)
         self._release()
+
+    def _pause_s(self, due: Deadline) -> float:
+        left_s = max(0.0, due.remaining_s())
+        return min(left_s, self._parts.settings.outage_check_s or left_s)
+
+    def check_backends(self) -> bool:
+        """Report the backends that no longer answer; return True if a silent one does again.
+
+        Blocks for a few seconds at most; one call per backend. Only a poll can tell whether an
+        outage is over, because a backend can answer about one machine and not about all.
+        """
+        if self._lease is None:
+            return False
+        # A cluster that has settled since the last poll counts, too.
+        if (seq := self._parts.store.events.last_seq()) != self._seq:
+            self._refresh()
+            nodes = (node for one in self._settled.values() for node in one.nodes)
+            self._checked = tuple({node.backend: node for node in watched(nodes)}.values())
+            self._seq = seq
+        known = self._parts.outages.silent
+        found = find_outages(self._parts.backends, self._checked, known)
+        for backend, cause in found.items():
+            self._silence.report(self._nodes_by_cluster(), backend, cause)
+        checked = {node.backend for node in self._checked}
+        return bool(known & checked - found.keys())
 
     def _release(self) -> None:
         if self._lease is not None:

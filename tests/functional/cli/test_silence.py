@@ -1,14 +1,17 @@
-"""Services that accept connections and never answer: the error says which one."""
+"""Services that never answer, or refuse: the error says which one."""
 
+import json
 import pathlib
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 from kiln.cli.exit_codes import ExitCode
 from tests.unit.cli.processes import PATIENCE_S, ROOT
+from tests.unit.compute_drivers.nova.loopback import Loopback
 
 CONFIG = """\
 [compute]
@@ -23,6 +26,30 @@ user_domain_name = Default
 project_domain_name = Default
 flavor = small
 image = debian
+"""
+
+NOVA = """\
+[compute]
+default_backend = east
+[compute:east]
+driver = nova
+auth_type = none
+microversion = 2.96
+compute_endpoint_override = {url}
+"""
+SIMULATED = """\
+[compute]
+default_backend = east
+[compute:east]
+driver = noop
+"""
+WEB = """\
+cluster: web
+coe: nodes
+image: debian
+nodegroups:
+  - name: work
+    count: 1
 """
 
 
@@ -56,6 +83,58 @@ class Silence(unittest.TestCase):
                 f"Keystone at {self.url}, for backend 'east', has", waits.stderr.readline()
             )
             waits.terminate()
+
+    def run_kiln(self, *words):
+        done = subprocess.run(
+            self.argv(*words), cwd=ROOT, capture_output=True, text=True, check=True,
+            timeout=PATIENCE_S,
+        )  # fmt: skip
+        self.assertEqual('', done.stderr)
+        return done.stdout
+
+    def settle(self):
+        """Create a cluster of simulated machines; return the rest of the configuration."""
+        store = f'[db]\nurl = sqlite:///{self.conf.parent}/kiln.db\n'
+        self.conf.write_text(f'{SIMULATED}{store}')
+        file = self.conf.parent / 'web.yaml'
+        file.write_text(WEB)
+        self.run_kiln('up', str(file))
+        return store
+
+    def test_why_names_the_keystone_that_is_silent_behind_a_settled_cluster(self):
+        store = self.settle()
+        self.conf.write_text(f'{CONFIG.format(url=self.url)}{store}')
+        self.assertIn(
+            f"Keystone at {self.url}, for backend 'east', has not answered for over 3 s",
+            self.run_kiln('why', 'web'),
+        )
+
+    def test_an_idle_conductor_logs_an_outage_and_its_end_before_its_next_poll(self):
+        store = self.settle()
+        (node,) = json.loads(self.run_kiln('node', 'list', 'web', '--long', '-f', 'json'))
+        machine = node['compute_id']
+        server = {'id': machine, 'status': 'ACTIVE', 'OS-EXT-STS:vm_state': 'active'}
+        refuses, checked = threading.Event(), threading.Event()
+
+        def answer(query):
+            checked.set()
+            return (503, {}, {}) if refuses.is_set() else {'server': server}
+
+        nova = self.enterContext(Loopback())
+        nova.answers['GET /servers/detail'] = {'servers': [server]}
+        nova.answers[f'GET /servers/{machine}'] = answer
+        self.conf.write_text(f'{NOVA.format(url=nova.url)}{store}[clusters]\nwatch = 3600\n')
+        with subprocess.Popen(
+            self.argv('conductor'), cwd=ROOT, stderr=subprocess.PIPE, text=True
+        ) as conductor:
+            self.addCleanup(conductor.kill)
+            self.assertIn('Working on clusters', conductor.stderr.readline())
+            self.assertTrue(checked.wait(PATIENCE_S))
+            refuses.set()
+            self.assertIn('Backend east does not answer', conductor.stderr.readline())
+            refuses.clear()
+            self.assertIn('Backend east answers the polls', conductor.stderr.readline())
+            conductor.terminate()
 
 
 if __name__ == '__main__':

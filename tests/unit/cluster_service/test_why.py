@@ -199,7 +199,7 @@ class Spans(unittest.TestCase):
 class OfMachines(unittest.TestCase):
     def test_machines_that_cannot_be_polled_are_explained_while_no_operation_works(self):
         cause = Cause(code='not_seen', message='the machines on east cannot be polled: refused')
-        attention = Attention(watched=True, unseen=(cause,))
+        attention = Attention(watched=True, unseen={'east': cause})
         done = operation(OperationState.SUCCEEDED, ended_at=990.0)
         lines = [
             line
@@ -208,5 +208,23 @@ class OfMachines(unittest.TestCase):
         ]
         self.assertIn('web, its machines: cannot be polled', lines)
         self.assertIn(f'  because: {cause.message}', lines)
+        self.assertIn('  kiln: leaves the states of the nodes as they are, and polls again', lines)
+        self.assertIn("  you: check the backend: 'kiln --backend east compute check'", lines)
         busy = why(view(*READY, op=operation()), NOW, attention=attention)
         self.assertNotIn('web, its machines', [one.about for one in busy])
+
+    def test_what_a_backend_answers_now_replaces_what_a_conductor_has_noted_of_it(self):
+        noted = {one: Cause(code='not_seen', message=f'{one}: noted') for one in ('east', 'west')}
+        now = {'east': Cause(code='not_seen', message='east: now')}
+        done = operation(OperationState.SUCCEEDED, ended_at=990.0)
+        attention = Attention(watched=True, unseen=noted)
+        _, *machines = why(view(*READY, op=done), NOW, attention=attention, outages=now)
+        self.assertEqual(['east: now', 'west: noted'], [one.cause.message for one in machines])
+
+    def test_a_node_is_explained_together_with_the_outage_of_its_backend(self):
+        now = {'east': Cause(code='not_seen', message='east: now')}
+        done = operation(OperationState.SUCCEEDED, ended_at=990.0)
+        found = why(view(*READY, op=done), NOW, node=READY[0], outages=now)
+        self.assertEqual(['node web-a (work)', 'web, its machines'], [one.about for one in found])
+        (machines,) = [one for one in why(view(op=done), NOW, outages=now) if one.cause]
+        self.assertEqual('leaves the states of the nodes as they are', machines.next)

@@ -11,7 +11,7 @@ from kiln.exceptions import ServiceUnavailable
 from tests.unit.engine.health.test_standing_check import WatchSite
 from tests.unit.engine.site import SETTINGS, STACK, Site, group
 
-LOG = 'kiln.engine.health.silence'
+LOG = 'kiln.engine.outage_log'
 
 
 class SilentSite(WatchSite):

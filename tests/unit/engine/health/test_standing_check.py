@@ -117,7 +117,7 @@ class Watching(WatchSite):
         self.cloud.crash(self.nodes(cluster)[0].compute_id)
         compute = self.parts.backends.get(None)
         compute.open_circuit('read')
-        with self.assertLogs('kiln.engine.health.silence', 'WARNING'):
+        with self.assertLogs('kiln.engine.outage_log', 'WARNING'):
             self.poll()
         self.assertEqual({NodeState.READY: 2}, self.states(cluster))
         compute.close_circuit('read')
