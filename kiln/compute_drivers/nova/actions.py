@@ -234,6 +234,10 @@ class ServerActions(AmphoraComputeDriver):
         ids = self._catalogue.current_security_group_ids(groups)
         of_peers = ids if others == groups else self._catalogue.current_security_group_ids(others)
         rules = self._catalogue.security_group_rules(asked, ids)
+        if not {rule['security_group_id'] for rule in rules}.issuperset(ids):
+            # A group without any rule, also for what goes out, is one whose rules are not shown
+            # to this project, so it cannot be judged.
+            return
         closed = closed_ports(rules, ports, of_peers)
         # Nova refuses named groups on a network without port security, but not the default one.
         if closed and (

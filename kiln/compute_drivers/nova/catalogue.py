@@ -218,8 +218,8 @@ class Catalogue:
     def security_group_rules(
         self, asked: Asked, ids: Sequence[str]
     ) -> Sequence[Mapping[str, Any]]:
-        """Return all rules of security groups for what comes in; never cached."""
-        query = {'security_group_id': list(ids), 'direction': 'ingress'}
+        """Return all rules of security groups that the project may see; never cached."""
+        query = {'security_group_id': list(ids)}
         answer = self._services.ask(
             asked, 'GET', '/security-group-rules', service='network', query=query
         )

@@ -7,17 +7,20 @@ from tests.unit.compute_drivers.nova.test_rules import SWARM, rule
 RULES = 'GET /v2.0/security-group-rules'
 GROUPS = 'GET /v2.0/security-groups'
 OPEN = rule(remote_group_id='g-open')
+#: A new group has such a rule, and none for what comes in.
+OUT = rule(direction='egress')
 
 
 class Ports(Backend):
-    """Groups: open to its members, open to those of the first, and without rules."""
+    """Groups: open to its members, open to those of the first, shut, and without a rule."""
 
     def setUp(self):
         super().setUp()
         self.rules = {
             'g-open': [OPEN],
             'g-behind': [rule('udp', remote_group_id='g-open')],
-            'g-shut': [],
+            'g-shut': [OUT],
+            'g-hidden': [],
             'g-default': [rule(remote_group_id='g-default')],
         }
         known = [(one.removeprefix('g-'), one) for one in self.rules]
@@ -27,7 +30,8 @@ class Ports(Backend):
     def rules_of(self, query):
         asked = query['security_group_id']
         ids = [asked] if isinstance(asked, str) else asked
-        return {'security_group_rules': [rule for one in ids for rule in self.rules[one]]}
+        found = [{**rule, 'security_group_id': one} for one in ids for rule in self.rules[one]]
+        return {'security_group_rules': found}
 
     def refused(self, driver, *args):
         with self.assertRaises(InvalidRequest) as caught:
@@ -40,7 +44,7 @@ class Ports(Backend):
     def test_a_group_that_opens_all_to_its_members_is_accepted(self):
         self.open().check_ports(['open'], SWARM)
         (query,) = self.queries(RULES)
-        self.assertEqual({'security_group_id': 'g-open', 'direction': 'ingress'}, query)
+        self.assertEqual({'security_group_id': 'g-open'}, query)
 
     def test_closed_ports_are_named_with_what_to_do(self):
         error = self.refused(self.open(), ['shut'], SWARM)
@@ -84,7 +88,7 @@ class Ports(Backend):
         self,
     ):
         driver = self.open()
-        self.rules['g-default'] = []
+        self.rules['g-default'] = [OUT]
         self.cloud.answers['GET /v2.0/networks'] = {'networks': [{'port_security_enabled': True}]}
         self.assertIn('security group default', str(self.refused(driver, [], SWARM)))
         for network in ({'port_security_enabled': False}, {'port_security_enabled': True}):
@@ -103,6 +107,11 @@ class Ports(Backend):
         self.rules['g-new'] = [rule(remote_group_id='g-new')]
         self.cloud.answers[GROUPS] = listing('security_groups', ('shut', 'g-new'))
         driver.check_ports(['shut'], SWARM)
+
+    def test_a_group_whose_rules_the_project_may_not_see_is_accepted(self):
+        driver = self.open()
+        driver.check_ports(['hidden'], SWARM)
+        driver.check_ports(['shut', 'hidden'], SWARM)
 
     def test_each_unknown_group_is_named_by_its_own_error(self):
         for groups, peers in ((['open', 'wbe'], None), (['open'], ['wbe'])):
