@@ -42,6 +42,10 @@ class AttachedAgain(ScriptedCase):
     def test_with_its_address_the_connection_is_returned(self):
         self.assertEqual(('10.0.0.2',), self.attach('10.0.0.2').addresses)
 
+    def test_its_address_can_be_given_in_another_notation(self):
+        attached = self.attach('2001:DB8:0::2', has='2001:db8::2')
+        self.assertEqual(('2001:db8::2',), attached.addresses)
+
     def test_with_another_address_it_is_refused(self):
         with self.assertRaisesRegex(InstanceStateConflict, '10.0.0.2. Detach it first') as caught:
             self.attach('10.0.0.3')

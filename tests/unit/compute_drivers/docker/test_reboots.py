@@ -1,9 +1,13 @@
-"""Reboots that are refused by the state of a container."""
+"""Reboots: which are refused, and how they run in the background."""
 
 import json
+import threading
+import unittest
 
 from kiln.compute_drivers.docker.driver import DockerDriver
+from kiln.compute_drivers.docker.reboots import Reboots
 from kiln.exceptions import InstanceStateConflict
+from kiln.testing.conformance.interleaving import meetings
 from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
 from tests.unit.compute_drivers.docker.test_repeats import inspected
 from tests.unit.compute_drivers.docker.test_settings import options
@@ -21,3 +25,41 @@ class Refused(ScriptedCase):
                     driver.reboot(found['Id'])
                 self.assertIs(again, caught.exception.retryable)
                 self.assertEqual(2, len(self.server.requests))
+
+
+class InTheBackground(unittest.TestCase):
+    def setUp(self):
+        self.driver = DockerDriver.open(options(), name='here', owner='site')
+        self.addCleanup(self.driver.close)
+
+    def test_of_two_that_are_requested_at_once_one_is_made(self):
+        made = []
+
+        def prepare():
+            reboots, begun, ends = Reboots(), [], threading.Event()
+            made.append((begun, ends))
+
+            def restart():
+                begun.append('c1')
+                ends.wait(60)
+
+            return (lambda: reboots.begin('c1', restart),) * 2
+
+        for meeting in meetings(prepare, self.driver):
+            for _, ends in made:
+                ends.set()
+            for thread in threading.enumerate():
+                if thread.name == 'reboot-c1':
+                    thread.join(60)
+            self.assertEqual(['c1'], made[-1][0], meeting.place)
+
+    def test_a_process_does_not_wait_for_them_when_it_ends(self):
+        threads, begun = [], threading.Event()
+
+        def restart():
+            threads.append(threading.current_thread())
+            begun.set()
+
+        Reboots().begin('c1', restart)
+        self.assertTrue(begun.wait(60))
+        self.assertTrue(threads[0].daemon)

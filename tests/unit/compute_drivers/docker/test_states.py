@@ -43,6 +43,13 @@ class Lives(unittest.TestCase):
                 else:
                     self.assertIn(fault, life.fault)
 
+    def test_a_fault_of_which_the_engine_gives_no_details_is_a_whole_sentence(self):
+        for condition, fault in (
+            (Condition(status='running', health='unhealthy'), 'its health check fails'),
+            (Condition(status='exited'), 'its command ended with exit code 0'),
+        ):
+            self.assertEqual(fault, life_of(condition).fault)
+
 
 class Told(unittest.TestCase):
     def test_an_inspect_is_read_completely(self):

@@ -86,10 +86,11 @@ class Containers(unittest.TestCase):
         )
 
     def test_a_container_without_labels_or_networks_is_described(self):
-        bare = {'Id': I, 'Config': {'Labels': None}, 'NetworkSettings': {'Networks': None}}
-        found = amphora(bare)
-        self.assertEqual((None, '', ()), (found.owner, found.name, found.addresses))
-        self.assertIsNone(found.created_at)
+        for settings in ({'Networks': None}, {}, None):
+            bare = {'Id': I, 'Config': {'Labels': None}, 'NetworkSettings': settings}
+            found = amphora(bare)
+            self.assertEqual((None, '', ()), (found.owner, found.name, found.addresses))
+            self.assertIsNone(found.created_at)
 
     def test_podman_s_connections_are_identified_by_mac_address(self):
         self.assertEqual('02:42', translate.port_of({'EndpointID': '', 'MacAddress': '02:42'}))

@@ -9,6 +9,7 @@ from kiln.compute_drivers.docker.api.errors import (
     own_words,
     refused,
     trouble_in,
+    unanswered,
 )
 from kiln.exceptions import (
     AmphoraBuildError,
@@ -101,6 +102,10 @@ class Corpus(unittest.TestCase):
     def test_answers_to_other_requests_are_distinguished(self):
         self.says(STATUS, ELSEWHERE)
 
+    def test_a_delete_that_the_state_does_not_allow_has_failed(self):
+        conflicts = [one for one, kind in ELSEWHERE.items() if kind is InstanceStateConflict]
+        self.says(DELETE, dict.fromkeys(conflicts, DeleteFailed))
+
     def test_every_recorded_answer_is_tested(self):
         judged = TO_BUILD.keys() | ELSEWHERE.keys() | {'name malformed'}
         self.assertEqual(set(), (DOCKER.keys() | PODMAN.keys()) - judged)
@@ -177,6 +182,9 @@ class Silence(unittest.TestCase):
             error = asked.unanswered('the engine', 'connection reset', sent=True, slow=slow)
             self.assertIs(type(error), kind)
             self.assertIs(error.outcome, Outcome.UNKNOWN)
+
+    def test_a_failure_without_a_text_is_reported_by_its_kind(self):
+        self.assertIn('ConnectionResetError', str(unanswered(STATUS, ConnectionResetError())))
 
 
 class Words(unittest.TestCase):

@@ -187,6 +187,13 @@ class Answers(ScriptedCase):
                 with self.assertRaisesRegex(ServiceUnavailable, 'is not a container engine'):
                     engine.ask(ASKED, lambda session: session.info())
 
+    def test_a_version_that_is_nested_too_deeply_is_reported(self):
+        # Without a character set, and with a byte order mark, only the parser finds the depth.
+        said = b'\xef\xbb\xbf' + b'[' * 100_000
+        engine = self.engine(answer(said, kind='application/octet-stream'))
+        with self.assertRaisesRegex(ServiceUnavailable, 'is not a container engine'):
+            engine.ask(ASKED, lambda session: session.info())
+
     def test_the_version_is_requested_once(self):
         said = b'{"ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}]}'
         engine = self.engine(answer(said))
@@ -195,16 +202,31 @@ class Answers(ScriptedCase):
 
 
 class Tls(ScriptedCase):
-    def test_an_engine_is_trusted_by_the_authority_of_the_backend(self):
-        authority = Authority(pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*authority.issue('engine'))
+    def setUp(self):
+        super().setUp()
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.authority = Authority(folder)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(*self.authority.issue('engine'))
+
+    def ask(self, **given):
+        """Ask an engine with TLS, which is trusted by the authority of the backend."""
         listening = socket.create_server(('127.0.0.1', 0))
-        self.serve_on(listening, [VERSION, answer(b'{"NCPU": 2}')], context)
+        self.serve_on(listening, [VERSION, answer(b'{"NCPU": 2}')], self.context)
         url = f'tcp://127.0.0.1:{listening.getsockname()[1]}'
-        engine = Engine(options(url=url, tls_ca=str(authority.ca)), SYSTEM_CLOCK)
+        conf = options(url=url, tls_ca=str(self.authority.ca), **given)
+        engine = Engine(conf, SYSTEM_CLOCK)
         self.addCleanup(engine.close)
-        self.assertEqual({'NCPU': 2}, engine.ask(ASKED, lambda session: session.info()))
+        return engine.ask(ASKED, lambda session: session.info())
+
+    def test_an_engine_is_trusted_by_the_authority_of_the_backend(self):
+        self.assertEqual({'NCPU': 2}, self.ask())
+
+    def test_an_engine_that_demands_a_certificate_gets_that_of_the_backend(self):
+        self.context.verify_mode = ssl.CERT_REQUIRED
+        self.context.load_verify_locations(self.authority.ca)
+        certificate, key = map(str, self.authority.issue('kiln'))
+        self.assertEqual({'NCPU': 2}, self.ask(tls_cert=certificate, tls_key=key))
 
     def test_missing_files_are_reported_when_the_backend_is_opened(self):
         with self.assertRaises(ConfigurationError) as caught:

@@ -1,5 +1,6 @@
 """Image lookup, pull and validation, and health checks, with a scripted engine."""
 
+import io
 import json
 import pathlib
 import tempfile
@@ -10,6 +11,7 @@ from kiln.compute_drivers.docker import settings
 from kiln.compute_drivers.docker.api import health
 from kiln.compute_drivers.docker.api.client import Engine
 from kiln.compute_drivers.docker.api.images import Images
+from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.exceptions import (
     ComputeServiceError,
     InvalidBuildRequest,
@@ -27,6 +29,8 @@ IMAGE = answer(json.dumps({'Id': 'sha256:' + 'a' * 64, 'RepoTags': ['plain:1']})
 NONE = answer(b'{"message": "No such image: plain:1"}', status=404)
 PULLED = answer(b'{"status": "Pulling"}\n{"status": "Done"}\n')
 NOT_PULLED = answer(b'{"status": "Pulling"}\n{"error": "manifest unknown"}\n')
+FOUND = answer(json.dumps([{'Id': 'b' * 64}]).encode())
+TAGGED = answer(b'', status=201)
 
 
 class Case(ScriptedCase):
@@ -88,15 +92,50 @@ class Validating(Case):
     def test_an_existing_image_is_described(self):
         self.assertEqual('plain:1', self.images(IMAGE).facts(LOOK, 'plain:1').name)
 
+    def test_an_image_is_described_anew_once_its_name_can_have_moved(self):
+        moved = answer(json.dumps({'Id': 'sha256:' + 'b' * 64}).encode())
+        clock = VirtualClock()
+        conf = options(url=self.serve(VERSION, IMAGE, moved))
+        driver = DockerDriver.open(conf, name='here', owner='site', clock=clock)
+        self.addCleanup(driver.close)
+        for wait_s, digit in ((0, 'a'), (4, 'a'), (1, 'b')):
+            clock.advance(wait_s)
+            self.assertEqual(f'sha256:{digit * 64}', driver.describe_image('plain:1').id)
+
 
 class Importing(Case):
+    def setUp(self):
+        super().setUp()
+        self.tar = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'plain.tar')
+        self.tar.write_bytes(b'x')
+
+    def import_file(self, *answers, **given):
+        """Import an image, and return its id; the first request looks for its content."""
+        image = ImageFile(**{'name': 'plain:1', 'path': self.tar, **given})
+        return self.images(*answers).import_file(image)
+
+    def test_its_id_is_in_the_last_line_of_an_answer_with_progress(self):
+        made = f'sha256:{"b" * 64}'
+        said = f'{{"status": "Importing"}}\n\n{{"status": "{made}"}}\n'.encode()
+        imported = [VERSION, answer(said)]
+        self.assertEqual(made, self.import_file(answer(b'[]'), *imported, TAGGED))
+
+    def test_a_file_with_another_end_makes_another_image(self):
+        looked_for = set()
+        for end in (b'x', b'y'):
+            # More than is read at once.
+            with self.tar.open('wb') as tar:
+                tar.truncate(1 << 20)
+                tar.seek(0, io.SEEK_END)
+                tar.write(end)
+            self.import_file(FOUND, TAGGED)
+            looked_for.add(self.server.requests[1])
+        self.assertEqual(2, len(looked_for))
+
     def test_the_order_of_its_properties_makes_no_other_image(self):
-        tar = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'plain.tar')
-        tar.write_bytes(b'x')
         looked_for = set()
         for properties in ({'a': '1', 'b': '2'}, {'b': '2', 'a': '1'}):
-            images = self.images(answer(json.dumps([{'Id': 'b' * 64}]).encode()), answer(b''))
-            images.import_file(ImageFile(name='plain:1', path=tar, properties=properties))
+            self.import_file(FOUND, TAGGED, properties=properties)
             looked_for.add(self.server.requests[1])
         self.assertEqual(1, len(looked_for))
 

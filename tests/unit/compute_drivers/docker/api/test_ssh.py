@@ -1,14 +1,17 @@
 """The ssh command of a remote engine, and the meaning of its error output."""
 
+import os
 import pathlib
 import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import requests
 
 from kiln.clock import SYSTEM_CLOCK
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api.client import Engine
 from kiln.compute_drivers.docker.api.ssh import (
     SshAdapter,
@@ -83,6 +86,30 @@ for line in sys.stdin.buffer:
         sys.stdout.buffer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK')
         sys.stdout.buffer.flush()
 """
+
+
+#: A program in place of ssh, with an engine behind it that answers the ping and then this.
+_SSH = f"""#!{sys.executable} -S
+import sys
+for said in b'OK', b'{{"ApiVersion": "1.41", "Components": [{{"Name": "Podman Engine"}}]}}':
+    while sys.stdin.buffer.readline().strip():
+        pass
+    sys.stdout.buffer.write(b'HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n' % len(said))
+    sys.stdout.buffer.write(said)
+    sys.stdout.buffer.flush()
+"""
+
+
+class Engines(unittest.TestCase):
+    def test_an_engine_on_another_host_is_asked_through_ssh(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        program = pathlib.Path(folder, 'ssh')
+        program.write_text(_SSH)
+        program.chmod(0o755)
+        self.enterContext(unittest.mock.patch.dict(os.environ, {'PATH': folder}))
+        engine = Engine(options(url='ssh://far'), SYSTEM_CLOCK)
+        self.addCleanup(engine.close)
+        self.assertTrue(engine.is_podman(Asked(verb='get', subject='c1')))
 
 
 class Connections(unittest.TestCase):

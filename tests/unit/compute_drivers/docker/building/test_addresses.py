@@ -41,6 +41,11 @@ class Free(unittest.TestCase):
         else:
             self.assertIn(found, LEFT - taken)
 
+    def test_a_full_subnet_is_followed_by_the_next_one(self):
+        next_one = {'Subnet': '198.51.100.0/24'}
+        found = free_address(network(SMALL, next_one), LEFT, 'k')
+        self.assertIn(ipaddress.ip_address(found), ipaddress.ip_network(next_one['Subnet']))
+
     @given(st.text(max_size=9), st.integers(8, 29))
     def test_subnets_of_any_size_work(self, key, length):
         subnet = ipaddress.IPv4Network(f'10.0.0.0/{length}')

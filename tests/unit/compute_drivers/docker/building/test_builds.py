@@ -6,7 +6,12 @@ import tarfile
 
 from kiln.compute_drivers.docker import names
 from kiln.compute_drivers.docker.driver import DockerDriver
-from kiln.exceptions import BuildConflict, BuildOutcomeUnknown, InvalidBuildRequest
+from kiln.exceptions import (
+    BuildConflict,
+    BuildOutcomeUnknown,
+    DeleteFailed,
+    InvalidBuildRequest,
+)
 from tests.hurrying_clock import HurryingClock
 from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
 from tests.unit.compute_drivers.docker.test_repeats import I, inspected
@@ -95,6 +100,24 @@ class Found(Case):
         driver = self.open(answer(json.dumps(found).encode()))
         self.assertIsNone(driver.find_build('k1'))
         self.assertEqual(2, len(self.server.requests))
+
+
+class Deleted(Case):
+    """A removal that the engine refuses."""
+
+    def delete(self, refusal):
+        running = answer(json.dumps(inspected()).encode())
+        said = json.dumps({'message': refusal}).encode()
+        self.open(running, answer(said, status=409)).delete(I)
+        self.assertIn(f'DELETE /v1.41/containers/{I}?v=True', self.server.requests[-1])
+
+    def test_it_is_a_success_while_another_removal_runs(self):
+        self.delete(f'removal of container {I} is already in progress')
+
+    def test_it_has_failed_if_the_engine_objects_to_the_state_of_the_container(self):
+        with self.assertRaisesRegex(DeleteFailed, 'state improper') as caught:
+            self.delete(f'container {I} cannot be removed: container state improper')
+        self.assertEqual(I, caught.exception.amphora_id)
 
 
 def packed(content):

@@ -87,6 +87,11 @@ class Archives(unittest.TestCase):
         packed = seed.archive([file('/a')], ['/etc'], {'root': (0, 0)}, 0)
         self.assertEqual(['etc', 'a', 'var/lib/kiln/complete'], list(unpacked(packed)))
 
+    def test_an_archive_has_a_folder_before_those_within_it(self):
+        folders = ['/srv', '/srv/a', '/srv/a/b']
+        packed = seed.archive([], folders, {}, 0)
+        self.assertEqual(['srv', 'srv/a', 'srv/a/b'], list(unpacked(packed))[:-1])
+
     @given(st.lists(PATHS, unique=True, max_size=4))
     def test_every_folder_precedes_its_content(self, paths):
         folders = seed.folders_of([file(path) for path in paths])
