@@ -63,3 +63,4 @@ class InTheBackground(unittest.TestCase):
         Reboots().begin('c1', restart)
         self.assertTrue(begun.wait(60))
         self.assertTrue(threads[0].daemon)
+        self.assertEqual('reboot-c1', threads[0].name)

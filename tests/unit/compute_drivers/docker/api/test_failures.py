@@ -73,6 +73,14 @@ class Answers(ScriptedCase):
                     engine.ask(ASKED, lambda session: session.info())
                 self.assertEqual(status, caught.exception.http_status)
 
+    def test_the_time_to_wait_is_read_from_an_error_if_it_is_a_number_of_seconds(self):
+        for header, seconds in (('7', 7.0), ('1.5', 1.5), ('soon', None), ('-1', None)):
+            kind = f'application/json\r\nRetry-After: {header}'
+            engine = self.engine(VERSION, answer(b'{}', status=429, kind=kind))
+            with self.assertRaises(AmphoraComputeError) as caught:
+                engine.ask(ASKED, lambda session: session.info())
+            self.assertEqual(seconds, caught.exception.retry_after)
+
     def test_a_build_is_unknown_after_a_server_error_without_a_message(self):
         engine = self.engine(VERSION, answer(b'{"detail": "upstream"}', status=502))
         with self.assertRaises(BuildOutcomeUnknown):

@@ -120,6 +120,16 @@ class Importing(Case):
         imported = [VERSION, answer(said)]
         self.assertEqual(made, self.import_file(answer(b'[]'), *imported, TAGGED))
 
+    def test_a_file_of_which_the_engine_makes_no_image_is_refused_with_its_reason(self):
+        for said, reason in (
+            (b'{"status": "Importing"}\n{"error": "invalid tar header."}', 'invalid tar header'),
+            (b'no\nthanks', 'no thanks'),
+            (b'', 'the engine gave no reason'),
+        ):
+            with self.assertRaises(InvalidRequest) as caught:
+                self.import_file(answer(b'[]'), VERSION, answer(said))
+            self.assertTrue(str(caught.exception).endswith(f'no image from it: {reason}.'))
+
     def test_a_file_with_another_end_makes_another_image(self):
         looked_for = set()
         for end in (b'x', b'y'):

@@ -21,6 +21,7 @@ from kiln.compute_drivers.docker.api.ssh import (
     meaning,
 )
 from kiln.exceptions import ConfigurationError
+from tests.certificates import Authority
 from tests.unit.compute_drivers.docker.test_settings import options
 
 
@@ -101,15 +102,17 @@ for said in b'OK', b'{{"ApiVersion": "1.41", "Components": [{{"Name": "Podman En
 
 
 class Engines(unittest.TestCase):
-    def test_an_engine_on_another_host_is_asked_through_ssh(self):
+    def test_an_engine_on_another_host_is_asked_through_ssh_whatever_there_is_for_tls(self):
         folder = self.enterContext(tempfile.TemporaryDirectory())
         program = pathlib.Path(folder, 'ssh')
         program.write_text(_SSH)
         program.chmod(0o755)
         self.enterContext(unittest.mock.patch.dict(os.environ, {'PATH': folder}))
-        engine = Engine(options(url='ssh://far'), SYSTEM_CLOCK)
-        self.addCleanup(engine.close)
-        self.assertTrue(engine.is_podman(Asked(verb='get', subject='c1')))
+        authority = Authority(pathlib.Path(folder))
+        for tls_ca in (None, str(authority.ca)):
+            engine = Engine(options(url='ssh://far', tls_ca=tls_ca), SYSTEM_CLOCK)
+            self.addCleanup(engine.close)
+            self.assertTrue(engine.is_podman(Asked(verb='get', subject='c1')))
 
 
 class Connections(unittest.TestCase):
