@@ -1,5 +1,6 @@
 """Exceptions for each recorded answer of an engine, to builds and to other requests."""
 
+import errno
 import unittest
 
 from kiln.compute_drivers.authoring.error_context import Asked
@@ -57,6 +58,7 @@ TO_BUILD = {
     'address outside': InvalidBuildRequest,
     'address taken': BuildConflict,
     'disk full': InsufficientCapacity,
+    'path unknown': InvalidBuildRequest,
     'removed twice at once': BuildConflict,
 }
 ELSEWHERE = {
@@ -144,6 +146,13 @@ class Statuses(unittest.TestCase):
             with self.subTest(asked.verb, status=status):
                 self.assertIs(type(refused(asked, Reply(status=status, reason='Hm.'))), kind)
 
+    def test_the_status_decides_if_the_text_is_about_another_request(self):
+        for asked, status, text, kind in (
+            (BUILD, 409, 'Container c1 is not paused', BuildConflict),
+            (STATUS, 400, 'range of CPUs is from 0.01 to 2.00', InvalidRequest),
+        ):
+            self.assertIs(type(refused(asked, Reply(status=status, reason=text))), kind)
+
     def test_a_proxy_s_404_never_means_that_a_container_is_gone(self):
         error = refused(STATUS, Reply(status=404))
         self.assertIs(type(error), ServiceUnavailable)
@@ -185,6 +194,11 @@ class Silence(unittest.TestCase):
 
     def test_a_failure_without_a_text_is_reported_by_its_kind(self):
         self.assertIn('ConnectionResetError', str(unanswered(STATUS, ConnectionResetError())))
+
+    def test_only_a_socket_that_kiln_has_no_access_to_is_reported_as_such(self):
+        for code, needed in ((errno.EACCES, True), (errno.ECONNRESET, False)):
+            said = str(unanswered(STATUS, OSError(code, 'No.')))
+            self.assertIs(needed, 'kiln needs access to the socket' in said)
 
 
 class Words(unittest.TestCase):

@@ -1,6 +1,7 @@
 """Resources of a site on a scripted engine."""
 
 import json
+import urllib.parse
 
 from kiln.clock import SYSTEM_CLOCK
 from kiln.compute_drivers.docker.api import resources
@@ -12,6 +13,40 @@ from tests.unit.compute_drivers.docker.test_settings import options
 
 VOLUME = answer(json.dumps({'Name': 'v1', 'Labels': {'kiln.owner': 'kiln'}}).encode())
 USED = answer(b'{"message": "remove v1: volume is in use - [4f1c]"}', status=409)
+
+
+class Listed(ScriptedCase):
+    def owned(self, volumes, networks=()):
+        engine = Engine(
+            options(
+                url=self.serve(
+                    VERSION,
+                    answer(json.dumps({'Volumes': volumes}).encode()),
+                    answer(json.dumps(networks).encode()),
+                )
+            ),
+            SYSTEM_CLOCK,
+        )
+        self.addCleanup(engine.close)
+        return resources.owned(engine, 'site')
+
+    def test_an_engine_without_volumes_has_none(self):
+        self.assertEqual([], self.owned(None))
+
+    def test_volumes_of_the_site_that_no_container_uses_are_asked_for(self):
+        labels = {'kiln.owner': 'site'}
+        found = self.owned([{'Name': 'v1', 'Labels': labels}], [{'Id': 'n1', 'Labels': labels}])
+        self.assertEqual(['v1', 'n1'], [one.id for one in found])
+        volumes, networks = map(urllib.parse.unquote_plus, self.server.requests[1:])
+        self.assertIn('"label": ["kiln.owner=site"]', volumes)
+        self.assertIn('"dangling": ["true"]', volumes)
+        self.assertIn('{"label": ["kiln.owner=site"]}', networks)
+
+    def test_those_of_others_are_left_out_whatever_the_engine_lists(self):
+        theirs = {'kiln.owner': 'elsewhere'}
+        self.assertEqual(
+            [], self.owned([{'Name': 'v1', 'Labels': theirs}], [{'Id': 'n1', 'Labels': theirs}])
+        )
 
 
 class InUse(ScriptedCase):

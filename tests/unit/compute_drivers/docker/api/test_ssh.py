@@ -15,12 +15,14 @@ from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api.client import Engine
 from kiln.compute_drivers.docker.api.ssh import (
     SshAdapter,
+    SshError,
     _Connection,
     _environment,
     command,
     meaning,
 )
 from kiln.exceptions import ConfigurationError
+from kiln.foreign.exchange import exchange
 from tests.certificates import Authority
 from tests.unit.compute_drivers.docker.test_settings import options
 
@@ -133,6 +135,19 @@ class Connections(unittest.TestCase):
         with requests.Session() as session:
             session.mount('http://', SshAdapter((sys.executable, '-S', '-c', _FAR), 1))
             self.assertEqual('hi', session.get('http://docker/x', timeout=60).text)
+
+    def test_nobody_waits_for_a_turn_beyond_the_end_of_the_exchange(self):
+        turn = threading.BoundedSemaphore()
+        turn.acquire()
+        late = _Connection(('true',), turn, 'docker', timeout=3600.0)
+        with exchange(0.05), self.assertRaisesRegex(TimeoutError, 'too many other connections'):
+            late.connect()
+
+    def test_a_program_that_ends_without_an_answer_has_told_the_reason(self):
+        program = ('sh', '-c', 'echo Host key verification failed. >&2')
+        ended = _Connection(program, threading.BoundedSemaphore(), 'docker', timeout=60.0)
+        with self.assertRaisesRegex(SshError, 'its host key is not known'):
+            ended.connect()
 
     def test_a_connection_that_fails_is_closed_before_others_are_opened(self):
         # As the server drops further ones while too many are open.

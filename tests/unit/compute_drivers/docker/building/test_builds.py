@@ -11,7 +11,10 @@ from kiln.exceptions import (
     BuildOutcomeUnknown,
     DeleteFailed,
     InvalidBuildRequest,
+    InvalidRequest,
+    ServiceUnavailable,
 )
+from kiln.models import State
 from tests.hurrying_clock import HurryingClock
 from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
 from tests.unit.compute_drivers.docker.test_repeats import I, inspected
@@ -31,9 +34,10 @@ BROKEN = answer(b'{"message": "the disk is made of cheese"}', status=500)
 
 
 class Case(ScriptedCase):
-    def open(self, *answers, image='plain:1'):
+    def open(self, *answers, **given):
         self.clock = HurryingClock()
-        conf = options(url=self.serve(VERSION, *answers), image=image, flavors='small: 1 cpu')
+        defaults = {'image': 'plain:1', 'flavors': 'small: 1 cpu', **given}
+        conf = options(url=self.serve(VERSION, *answers), **defaults)
         driver = DockerDriver.open(conf, name='here', owner='site', clock=self.clock)
         self.addCleanup(driver.close)
         return driver
@@ -55,6 +59,18 @@ class Made(Case):
         self.assertEqual(I, driver.build('container', name='web', build_key='k1', image_id='a:1'))
         self.assertIn('/images/a:1/json', self.server.requests[2])
         self.assertEqual(5, len(self.server.requests))
+
+    def test_what_a_build_does_not_name_is_by_the_options(self):
+        driver = self.open(NONE, IMAGE, MADE, STARTED, flavor='small', networks=['none'])
+        driver.build('container', name='web', build_key='k1')
+        host = json.loads(self.server.bodies[3])['HostConfig']
+        self.assertEqual((10**9, 'none'), (host['NanoCpus'], host['NetworkMode']))
+
+    def test_a_flavor_that_does_not_exist_is_refused_with_those_that_do(self):
+        for flavors, known in (('b: 1 cpu; a: 2 cpus', 'b, a'), ('', 'none')):
+            driver = self.open(flavors=flavors)
+            with self.assertRaisesRegex(InvalidRequest, f'the flavors are {known}\\.'):
+                driver.validate_flavor('c')
 
     def test_a_name_that_stays_reserved_is_waited_for_by_the_clock_of_the_driver(self):
         tries = [TAKEN, NONE] * 8 + [TAKEN]
@@ -90,6 +106,24 @@ class Found(Case):
     def test_a_container_that_is_removed_before_it_is_started_is_no_build(self):
         self.assertIsNone(self.open(CREATED, NONE).find_build('k1'))
         self.assertIn('/start', self.server.requests[-1])
+
+    def test_a_container_that_did_not_start_is_not_started_again(self):
+        found = inspected(status='created')
+        found['State']['Error'] = 'no such file'
+        driver = self.open(answer(json.dumps(found).encode()))
+        self.assertIs(State.ERROR, driver.find_build('k1').state)
+
+    def test_half_a_container_that_cannot_be_removed_is_the_failure_of_its_build(self):
+        found = inspected(status='created')
+        found['Config']['Labels'][names.UNFINISHED] = 'yes'
+        nothing = answer(b'', status=404)
+        driver = self.open(answer(json.dumps(found).encode()), nothing, BROKEN)
+        with (
+            self.assertLogs('kiln.compute_drivers.docker', 'WARNING'),
+            self.assertRaises(ServiceUnavailable) as caught,
+        ):
+            driver.find_build('k1')
+        self.assertEqual('k1', caught.exception.build_key)
 
     def test_a_name_that_no_container_has_is_no_build(self):
         self.assertIsNone(self.open(NONE).find_build('k1'))

@@ -47,15 +47,17 @@ class Kinds(unittest.TestCase):
 
     def test_a_seed_contains_user_data_files_keys_and_host_name(self):
         given = request(
-            files=(file('/etc/a'),), user_data=b'#cloud-config\n{}', keys=('ssh-ed25519 AAAA me',)
-        )
+            build_key='K-1', files=(file('/etc/a'),), user_data=b'#cloud-config\nhostname: web',
+            keys=('ssh-ed25519 AAAA me',),
+        )  # fmt: skip
         files = {one.path: one.content for one in seed.files_of(given, 'nocloud')}
         folder = '/var/lib/cloud/seed/nocloud'
         self.assertEqual({f'{folder}/user-data', f'{folder}/meta-data'}, set(files))
         self.assertEqual(
-            {'instance-id': 'k1', 'local-hostname': 'web-1'},
+            {'instance-id': 'K-1', 'local-hostname': 'web-1'},
             json.loads(files[f'{folder}/meta-data']),
         )
+        self.assertIn(b'hostname: web', files[f'{folder}/user-data'])
         self.assertIn(b'ssh_authorized_keys', files[f'{folder}/user-data'])
         self.assertIn(b'/etc/a', files[f'{folder}/user-data'])
 
