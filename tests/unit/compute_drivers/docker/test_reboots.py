@@ -6,7 +6,7 @@ import unittest
 
 from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.compute_drivers.docker.reboots import Reboots
-from kiln.exceptions import InstanceStateConflict
+from kiln.exceptions import InstanceStateConflict, ServiceUnavailable
 from kiln.testing.conformance.interleaving import meetings
 from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
 from tests.unit.compute_drivers.docker.test_repeats import inspected
@@ -53,14 +53,41 @@ class InTheBackground(unittest.TestCase):
                     thread.join(60)
             self.assertEqual(['c1'], made[-1][0], meeting.place)
 
-    def test_a_process_does_not_wait_for_them_when_it_ends(self):
+    def reboot(self, *, fails=False):
+        """Reboot, and return the thread of it; it runs until it is told to end."""
+        self.reboots, self.ends = Reboots(), threading.Event()
         threads, begun = [], threading.Event()
 
         def restart():
             threads.append(threading.current_thread())
             begun.set()
+            self.ends.wait(60)
+            if fails:
+                raise ServiceUnavailable('Cannot reboot c1: no.')
 
-        Reboots().begin('c1', restart)
+        self.addCleanup(self.ends.set)
+        self.reboots.begin('c1', restart)
         self.assertTrue(begun.wait(60))
-        self.assertTrue(threads[0].daemon)
-        self.assertEqual('reboot-c1', threads[0].name)
+        return threads[0]
+
+    def test_a_process_does_not_wait_for_them_when_it_ends(self):
+        self.assertTrue(self.reboot().daemon)
+
+    def test_each_has_a_thread_that_names_its_container(self):
+        self.assertEqual('reboot-c1', self.reboot().name)
+
+    def test_one_is_under_way_until_the_engine_has_answered(self):
+        thread = self.reboot()
+        self.assertIn('c1', self.reboots)
+        self.assertNotIn('c2', self.reboots)
+        self.ends.set()
+        thread.join(60)
+        self.assertNotIn('c1', self.reboots)
+
+    def test_one_that_has_failed_is_logged_and_over(self):
+        with self.assertLogs('kiln.compute_drivers.docker', 'WARNING') as logged:
+            thread = self.reboot(fails=True)
+            self.ends.set()
+            thread.join(60)
+        self.assertIn('Reboot of c1 failed: Cannot reboot c1: no.', logged.output[0])
+        self.assertNotIn('c1', self.reboots)

@@ -3,6 +3,8 @@
 import errno
 import unittest
 
+import requests
+
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api.errors import (
     Reply,
@@ -104,6 +106,16 @@ class Corpus(unittest.TestCase):
     def test_answers_to_other_requests_are_distinguished(self):
         self.says(STATUS, ELSEWHERE)
 
+    def test_what_was_not_recorded_is_known_by_the_words_of_its_engine(self):
+        for text, kind in (
+            ('configured logging driver does not support reading', UnsupportedOperation),
+            ('port is already allocated', InstanceStateConflict),
+            ('remove v1: volume is in use', InstanceStateConflict),
+            ('container c1 is in private (none) mode', InstanceStateConflict),
+            ('operation not permitted', PermissionDenied),
+        ):
+            self.assertIs(type(refused(STATUS, Reply(status=500, reason=text))), kind)
+
     def test_a_delete_that_the_state_does_not_allow_has_failed(self):
         conflicts = [one for one, kind in ELSEWHERE.items() if kind is InstanceStateConflict]
         self.says(DELETE, dict.fromkeys(conflicts, DeleteFailed))
@@ -191,6 +203,16 @@ class Silence(unittest.TestCase):
             error = asked.unanswered('the engine', 'connection reset', sent=True, slow=slow)
             self.assertIs(type(error), kind)
             self.assertIs(error.outcome, Outcome.UNKNOWN)
+
+    def test_a_failure_that_has_no_reason_is_reported_in_its_own_words(self):
+        error = unanswered(STATUS, requests.ConnectionError('The cable ran\n out.'))
+        self.assertIn('gave no answer: The cable ran out.', str(error))
+        self.assertIs(error.outcome, Outcome.UNKNOWN)
+
+    def test_nothing_was_sent_to_an_engine_of_which_the_version_is_not_known(self):
+        error = unanswered(BUILD, ConnectionResetError(), at=' at tcp://far')
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+        self.assertIn('cannot be reached: ConnectionResetError at tcp://far.', str(error))
 
     def test_a_failure_without_a_text_is_reported_by_its_kind(self):
         self.assertIn('ConnectionResetError', str(unanswered(STATUS, ConnectionResetError())))

@@ -4,6 +4,7 @@ import io
 import json
 import pathlib
 import tempfile
+import urllib.parse
 
 from kiln.clock import SYSTEM_CLOCK
 from kiln.compute_drivers.authoring.error_context import Asked
@@ -131,6 +132,23 @@ class Importing(Case):
                 self.import_file(answer(b'[]'), VERSION, answer(said))
             self.assertTrue(str(caught.exception).endswith(f'no image from it: {reason}.'))
 
+    def test_name_labels_and_command_of_an_image_are_those_of_its_file(self):
+        made = answer(b'{"status": "sha256:%s"}' % (b'b' * 64))
+        given = {'properties': {'a': '1'}, 'command': ('/bin/sh', '-c')}
+        self.import_file(answer(b'[]'), VERSION, made, TAGGED, **given)
+        # Patiently, an engine is asked for its version again.
+        query = urllib.parse.urlsplit(self.server.requests[3].split()[1]).query
+        asked = urllib.parse.parse_qs(query)
+        self.assertEqual((['plain'], ['1']), (asked['repo'], asked['tag']))
+        self.assertIn('LABEL "a"="1"', asked['changes'])
+        self.assertIn('CMD ["/bin/sh", "-c"]', asked['changes'])
+
+    def test_what_an_image_cannot_be_called_is_refused_before_any_request(self):
+        for name in ('../x', 'plain@sha256:' + 'a' * 64):
+            with self.assertRaises(InvalidRequest):
+                self.import_file(name=name)
+        self.assertEqual([], self.server.requests)
+
     def test_a_file_with_another_end_makes_another_image(self):
         looked_for = set()
         for end in (b'x', b'y'):
@@ -152,8 +170,8 @@ class Importing(Case):
 
 
 class Health(ScriptedCase):
-    def look(self, info, *, privileged):
-        engine = Engine(options(url=self.serve(VERSION, answer(info))), SYSTEM_CLOCK)
+    def look(self, info, *, privileged, version=VERSION):
+        engine = Engine(options(url=self.serve(version, answer(info))), SYSTEM_CLOCK)
         self.addCleanup(engine.close)
         return health.look(engine, SYSTEM_CLOCK, privileged=privileged)
 
@@ -166,6 +184,11 @@ class Health(ScriptedCase):
         self.assertEqual(
             'Docker Engine 28.1 on h1, cgroups v2 by systemd, overlay2, 4 cpus, 8192 MiB', said
         )
+
+    def test_the_detail_tells_podman_from_docker(self):
+        podman = b'{"ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}]}'
+        said = self.look(b'{"ServerVersion": "5.4"}', privileged=False, version=answer(podman))
+        self.assertTrue(said.detail.startswith('Podman 5.4 on '))
 
     def test_a_rootless_engine_is_refused_for_privileged_containers(self):
         rootless = b'{"SecurityOptions": ["name=seccomp,profile=default", "name=rootless"]}'

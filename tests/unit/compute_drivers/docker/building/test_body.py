@@ -77,6 +77,7 @@ class Bodies(unittest.TestCase):
             {'Labels': {'kiln.owner': 'site', 'kiln.key': 'k1'}}, mounts[0]['VolumeOptions']
         )
         self.assertNotIn('Source', mounts[0])
+        self.assertEqual({'volume'}, {one['Type'] for one in mounts})
 
     def test_a_machine_that_boots_systemd_gets_what_systemd_needs(self):
         sent = made({'systemd': True}, privileged=True, tmpfs=['/tmp'])
