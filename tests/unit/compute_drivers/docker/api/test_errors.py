@@ -113,6 +113,7 @@ class Corpus(unittest.TestCase):
             ('remove v1: volume is in use', InstanceStateConflict),
             ('container c1 is in private (none) mode', InstanceStateConflict),
             ('operation not permitted', PermissionDenied),
+            ('could not find the file /x in container c1', ResourceNotFoundError),
         ):
             self.assertIs(type(refused(STATUS, Reply(status=500, reason=text))), kind)
 
