@@ -26,6 +26,14 @@ class Refused(ScriptedCase):
                 self.assertIs(again, caught.exception.retryable)
                 self.assertEqual(2, len(self.server.requests))
 
+    def test_what_is_suspended_is_not_rebooted(self):
+        found = inspected(status='paused')
+        url = self.serve(VERSION, answer(json.dumps(found).encode()))
+        driver = DockerDriver.open(options(url=url), name='here', owner='site')
+        self.addCleanup(driver.close)
+        with self.assertRaisesRegex(InstanceStateConflict, 'it is suspended; resume it first'):
+            driver.reboot(found['Id'])
+
 
 class InTheBackground(unittest.TestCase):
     def setUp(self):

@@ -1,6 +1,9 @@
 """Containers, images, volumes and networks translated to kiln's models."""
 
+import os
+import time
 import unittest
+import unittest.mock
 
 from kiln.compute_drivers.docker import states, translate
 from kiln.models import AmphoraType, ImageFacts, Resource, State
@@ -155,7 +158,10 @@ class Resources(unittest.TestCase):
         self.assertEqual('', translate.network_of({'Id': 'n', 'Name': None}).name)
 
     def test_a_time_without_a_time_zone_is_utc(self):
-        self.assertEqual(0.0, translate.created_at('1970-01-01T00:00:00'))
+        self.addCleanup(time.tzset)
+        with unittest.mock.patch.dict(os.environ, {'TZ': 'Asia/Tokyo'}):
+            time.tzset()
+            self.assertEqual(0.0, translate.created_at('1970-01-01T00:00:00'))
         self.assertEqual(7.0, translate.created_at(7.9))
 
     def test_the_time_zone_of_a_time_counts(self):

@@ -86,6 +86,12 @@ class Answers(ScriptedCase):
         with self.assertRaises(BuildOutcomeUnknown):
             engine.ask(BUILD, lambda session: session.create_container_from_config({}, 'k1'))
 
+    def test_a_build_is_not_made_while_the_version_is_refused(self):
+        engine = self.engine(answer(b'{"message": "no"}', status=500))
+        with self.assertRaises(AmphoraComputeError) as caught:
+            engine.ask(BUILD, lambda session: session.create_container_from_config({}, 'k1'))
+        self.assertIs(type(caught.exception), ServiceUnavailable)
+
     def test_a_lost_answer_leaves_the_outcome_of_a_build_unknown(self):
         engine = self.engine(VERSION, None)
         with self.assertRaises(BuildOutcomeUnknown):

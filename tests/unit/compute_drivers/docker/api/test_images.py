@@ -53,6 +53,12 @@ class Fetching(Case):
         self.assertEqual(['plain:1'], images.for_build(BUILD, 'plain:1')['RepoTags'])
         self.assertIn('POST /v1.41/images/create?tag=1&fromImage=plain', self.server.requests[2])
 
+    def test_nothing_is_pulled_if_the_engine_cannot_tell_what_it_has(self):
+        broken = answer(b'{"message": "the disk is made of cheese"}', status=500)
+        with self.assertRaises(ServiceUnavailable):
+            self.images(broken, PULLED, IMAGE, pull='missing').for_build(BUILD, 'plain:1')
+        self.assertEqual(2, len(self.server.requests))
+
     def test_an_existing_image_is_pulled_again_if_configured(self):
         images = self.images(PULLED, IMAGE, pull='always')
         self.assertTrue(images.for_build(BUILD, 'plain:1'))

@@ -149,6 +149,11 @@ class Connections(unittest.TestCase):
         with self.assertRaisesRegex(SshError, 'its host key is not known'):
             ended.connect()
 
+    def test_a_program_that_does_not_end_by_itself_is_ended(self):
+        lasting = _Connection(('sleep', '3600'), threading.BoundedSemaphore(), 'x', timeout=0.1)
+        with self.assertRaises(TimeoutError):
+            lasting.connect()
+
     def test_a_connection_that_fails_is_closed_before_others_are_opened(self):
         # As the server drops further ones while too many are open.
         silent = _Connection(

@@ -3,7 +3,9 @@
 import io
 import json
 import tarfile
+import urllib.parse
 
+from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.docker import names
 from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.exceptions import (
@@ -14,7 +16,7 @@ from kiln.exceptions import (
     InvalidRequest,
     ServiceUnavailable,
 )
-from kiln.models import State
+from kiln.models import BuildRequest, State
 from tests.hurrying_clock import HurryingClock
 from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
 from tests.unit.compute_drivers.docker.test_repeats import I, inspected
@@ -52,6 +54,16 @@ class Made(Case):
         with self.assertRaisesRegex(InvalidBuildRequest, 'Cannot build web: .*invalid reference'):
             self.build(NONE, IMAGE, refused)
         self.assertIn('POST /v1.41/containers/create', self.server.requests[-1])
+
+    def test_a_build_that_is_certainly_the_first_looks_for_no_container(self):
+        request = BuildRequest(build_key='k1', name='web', owner='site', fresh=True)
+        self.assertEqual(I, self.open(IMAGE, MADE, STARTED).perform(Call.BUILD, request))
+
+    def test_a_name_that_a_container_of_another_build_has_is_a_conflict(self):
+        found = inspected()
+        found['Config']['Labels'][names.KEY] = 'k2'
+        with self.assertRaisesRegex(BuildConflict, 'in use by container aaaaaaaaaaaa of another'):
+            self.build(answer(json.dumps(found).encode()))
 
     def test_what_a_build_names_is_looked_up_once(self):
         # Without a default image, only the request names one.
@@ -134,6 +146,13 @@ class Found(Case):
         driver = self.open(answer(json.dumps(found).encode()))
         self.assertIsNone(driver.find_build('k1'))
         self.assertEqual(2, len(self.server.requests))
+
+
+class Listed(Case):
+    def test_only_the_containers_of_the_site_are_asked_for(self):
+        self.assertEqual([], list(self.open(answer(b'[]')).list_amphorae()))
+        asked = urllib.parse.unquote_plus(self.server.requests[1])
+        self.assertIn('{"label": ["kiln.owner=site"]}', asked)
 
 
 class Deleted(Case):

@@ -61,6 +61,10 @@ class Kinds(unittest.TestCase):
         self.assertIn(b'ssh_authorized_keys', files[f'{folder}/user-data'])
         self.assertIn(b'/etc/a', files[f'{folder}/user-data'])
 
+    def test_the_host_name_in_a_seed_is_made_of_the_whole_name(self):
+        meta, _ = seed.files_of(request(name='Wéb'), 'nocloud')
+        self.assertEqual('w-b', json.loads(meta.content)['local-hostname'])
+
     def test_a_seed_without_user_data_is_valid(self):
         (user_data,) = [
             one.content for one in seed.files_of(request(), 'nocloud') if 'user' in one.path
@@ -84,6 +88,10 @@ class Archives(unittest.TestCase):
         headers, content, end = 2 * tarfile.BLOCKSIZE, tarfile.BLOCKSIZE, 2 * tarfile.BLOCKSIZE
         self.assertEqual(headers + content + end, len(packed))
         self.assertEqual(tarfile.NUL * end, packed[-end:])
+
+    def test_files_stay_in_their_order(self):
+        packed = seed.archive([file('/b'), file('/a')], [], {'root': (0, 0)}, 0)
+        self.assertEqual(['b', 'a'], list(unpacked(packed))[:-1])
 
     def test_the_completion_mark_comes_last(self):
         packed = seed.archive([file('/a')], ['/etc'], {'root': (0, 0)}, 0)
