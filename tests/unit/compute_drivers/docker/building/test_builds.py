@@ -72,6 +72,16 @@ class Made(Case):
         self.assertIn('/images/a:1/json', self.server.requests[2])
         self.assertEqual(5, len(self.server.requests))
 
+    def test_on_each_network_the_host_name_leads_to_the_container(self):
+        connected, folders = answer(b''), [answer(b'')] * 3
+        driver = self.open(NONE, IMAGE, MADE, connected, *folders, answer(b''), STARTED)
+        networks = ['n1=192.0.2.7', 'n2=198.51.100.7']
+        driver.build('container', name='Wéb', build_key='k1', network_ids=networks)
+        created, connected = map(json.loads, self.server.bodies[3:5])
+        ends = created['NetworkingConfig']['EndpointsConfig']
+        self.assertEqual({'n1': ['w-b']}, {name: end['Aliases'] for name, end in ends.items()})
+        self.assertEqual(['w-b'], connected['EndpointConfig']['Aliases'])
+
     def test_what_a_build_does_not_name_is_by_the_options(self):
         driver = self.open(NONE, IMAGE, MADE, STARTED, flavor='small', networks=['none'])
         driver.build('container', name='web', build_key='k1')
