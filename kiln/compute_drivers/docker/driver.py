@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -168,7 +169,8 @@ class DockerDriver(AmphoraComputeDriver):
         asked = Asked.about(f'attach network {network_id} to', amphora_id, network_id)
         amphora = self._own(asked)
         if address is not None:
-            address = body.checked_address(asked, InvalidRequest, address)
+            # In the notation of the engines, for the comparison below.
+            address = str(ipaddress.ip_address(address))
         full_id = self._network(asked, network_id)
         hung = body.Hung(network=network_id, address=address)
         self._builds.connect(asked, amphora_id, hung, names.host_name(amphora.name))
@@ -254,7 +256,8 @@ class DockerDriver(AmphoraComputeDriver):
 
     def _container(self, asked: Asked) -> Mapping[str, Any]:
         """Return the engine's answer about a container of kiln; others are never inspected."""
-        amphora_id = asked.amphora_id or ''
+        amphora_id = asked.amphora_id
+        assert amphora_id is not None
         if names.is_id(amphora_id):
             found: Mapping[str, Any] = self._engine.ask(
                 asked, Session.inspect_container, amphora_id

@@ -88,10 +88,10 @@ def _absolute(text: str) -> str:
 
 def _published(text: str) -> tuple[str, Mapping[str, str]]:
     """Parse ``PORT``, ``HOST_PORT:PORT`` or ``ADDRESS:HOST_PORT:PORT``; '' is any host port."""
-    address, colon, rest = text.rpartition(':')
+    address, _, rest = text.rpartition(':')
     host_address, _, host_port = address.rpartition(':')
     port = _port(rest)
-    if colon and host_port:
+    if host_port:
         host_port = _port(host_port).partition('/')[0]
     if host_address:
         host_address = str(ipaddress.ip_address(host_address.strip('[]')))

@@ -75,17 +75,13 @@ class _UnixAdapter(BoundedAdapter, docker.transport.UnixHTTPAdapter):  # type: i
 
 
 class Session(docker.APIClient):  # type: ignore[misc]  # the SDK has no types
-    """The SDK's client, with each request bound to the deadline of its caller."""
+    """The SDK's client, with a time-out of its own for connections."""
 
     connect_timeout_s = 10.0
 
     def send(self, request: Any, **kwargs: Any) -> Any:
-        """Send a request within the time that the deadline leaves."""
-        deadline = current_deadline()
-        left_s = self.timeout
-        if deadline is not None:
-            left_s = min(left_s, max(_SHORTEST_S, deadline.remaining_s()))
-        kwargs['timeout'] = (min(self.connect_timeout_s, left_s), left_s)
+        """Send a request; the exchange that it is part of has the deadline of the caller."""
+        kwargs['timeout'] = (min(self.connect_timeout_s, self.timeout), self.timeout)
         # A pull reports its progress for as long as it takes.
         kwargs['stream'] = bool(kwargs.get('stream')) or _PULL in str(request.url)
         return super().send(request, **kwargs)

@@ -179,6 +179,11 @@ _ELSEWHERE: Mapping[Trouble, _Kind] = {
     Trouble.REMOVING: InstanceStateConflict,
     Trouble.NO_RIGHT: PermissionDenied,
 }
+#: A delete is accepted in every state, so a conflict is a failure of it.
+_TO_DELETE: Mapping[Trouble, _Kind] = {
+    trouble: DeleteFailed if kind is InstanceStateConflict else kind
+    for trouble, kind in _ELSEWHERE.items()
+}
 
 
 def refused(asked: Asked, reply: Reply) -> AmphoraComputeError:
@@ -201,7 +206,7 @@ def _meaning(asked: Asked, reply: Reply) -> tuple[_Kind, dict[str, Any]]:
     # A proxy or a wrong address gives no reason of an engine.
     if reply.reason is not None and reply.status != 503:
         trouble = trouble_in(reply.reason)
-        table = _TO_BUILD if asked.building else _ELSEWHERE
+        table = _table(asked)
         if trouble is not None and trouble in table:
             kind = table[trouble]
             # A removal ends by itself, so a retry can succeed.
@@ -213,6 +218,12 @@ def _meaning(asked: Asked, reply: Reply) -> tuple[_Kind, dict[str, Any]]:
         return BuildOutcomeUnknown, {}
     left = Outcome.UNKNOWN if reply.status >= 500 else Outcome.NOT_APPLIED
     return ServiceUnavailable, {'outcome': left}
+
+
+def _table(asked: Asked) -> Mapping[Trouble, _Kind]:
+    if asked.building:
+        return _TO_BUILD
+    return _TO_DELETE if asked.verb == 'delete' else _ELSEWHERE
 
 
 def _left(kind: _Kind) -> dict[str, Any]:

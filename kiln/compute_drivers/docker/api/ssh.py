@@ -25,7 +25,7 @@ from typing import IO, Any, cast
 import urllib3.connection
 import urllib3.connectionpool
 
-from kiln.foreign.exchange import TimedSocket
+from kiln.foreign.exchange import TimedSocket, left_s
 from kiln.foreign.http_adapter import BoundedAdapter
 from kiln.foreign.text import plain
 
@@ -157,7 +157,7 @@ class _Connection(urllib3.connection.HTTPConnection):
         :raises SshError: the connection cannot be opened.
         :raises TimeoutError: the connect time-out has passed.
         """
-        timeout_s = self.timeout if isinstance(self.timeout, int | float) else None
+        timeout_s = left_s(self.timeout if isinstance(self.timeout, int | float) else None)
         if not self._turn.acquire(timeout=timeout_s):
             raise TimeoutError('too many other connections are being opened')
         try:

@@ -62,13 +62,9 @@ def hung_on(asked: Asked, network: str) -> Hung:
         raise asked.error(kind, f'{name!r} cannot be the name of a network.')
     if not equals:
         return Hung(network=name)
-    return Hung(network=name, address=checked_address(asked, kind, address))
-
-
-def checked_address(asked: Asked, kind: type[Any], address: str) -> str:
-    """Return an address in the notation of the engines."""
     try:
-        return str(ipaddress.ip_address(address))
+        # In the notation of the engines.
+        return Hung(network=name, address=str(ipaddress.ip_address(address)))
     except ValueError:
         raise asked.error(kind, f'{address!r} is not an address.') from None
 

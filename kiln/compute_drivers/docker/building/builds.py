@@ -25,8 +25,8 @@ from kiln.exceptions import (
     AmphoraComputeError,
     BuildConflict,
     BuildOutcomeUnknown,
+    DeleteFailed,
     InstanceNotFoundError,
-    InstanceStateConflict,
     InvalidBuildRequest,
     Outcome,
     ResourceNotFoundError,
@@ -377,7 +377,7 @@ class Builds:
         )  # fmt: skip
         try:
             self._engine.ask(removing, Session.remove_container, container_id, v=True, force=True)
-        except InstanceStateConflict as exc:
+        except DeleteFailed as exc:
             # Another removal is running already, so the container will go.
             if trouble_in(exc.fault) is not Trouble.REMOVING:
                 raise

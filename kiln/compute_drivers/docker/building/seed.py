@@ -77,7 +77,7 @@ def archive(
 ) -> bytes:
     """Return a tar with the missing folders, the files, and last the completion mark."""
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode='w', format=tarfile.PAX_FORMAT) as tar:
+    with tarfile.open(fileobj=packed, mode='w') as tar:
         for folder in folders:
             member = _member(folder, _FOLDER_MODE, now)
             member.type = tarfile.DIRTYPE

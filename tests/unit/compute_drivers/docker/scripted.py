@@ -16,7 +16,8 @@ class Server:
 
     def __init__(self, listening, answers, tls=None):
         self.answers = list(answers)
-        self.requests = []
+        #: The first line of each request, and its body.
+        self.requests, self.bodies = [], []
         #: Set once a client has closed a connection that could be used again.
         self.left = threading.Event()
         self.socket, self.tls = listening, tls
@@ -31,8 +32,18 @@ class Server:
                 if self.tls is not None:
                     client = self.tls.wrap_socket(client, server_side=True)
                 with client:
-                    self.requests.append(_first_line(client))
+                    self.receive(client)
                     self.reply(client, self.answers.pop(0))
+
+    def receive(self, client):
+        length = 0
+        with client.makefile('rb') as request:
+            first = request.readline()
+            while (line := request.readline()).strip():
+                name, _, value = line.partition(b':')
+                length = int(value) if name.lower() == b'content-length' else length
+            self.bodies.append(request.read(length))
+        self.requests.append(first.strip().decode())
 
     def reply(self, client, answer):
         if answer == 'hang':
@@ -48,18 +59,6 @@ class Server:
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self.thread.join(120)
-
-
-def _first_line(client):
-    """Return the first line of a request once all of it is read."""
-    length = 0
-    with client.makefile('rb') as request:
-        first = request.readline()
-        while (line := request.readline()).strip():
-            name, _, value = line.partition(b':')
-            length = int(value) if name.lower() == b'content-length' else length
-        request.read(length)
-    return first.strip().decode()
 
 
 def answer(body, status=200, kind='application/json'):

@@ -59,11 +59,12 @@ class Labels(unittest.TestCase):
 
     def test_labels_record_the_owner_and_unfinished_work(self):
         labels = names.labels_of(
-            request(flavor='small', image_id='plain:1'), zone='z', unfinished=True, health=True
-        )
+            request(build_key='K1', name='Web', flavor='small', image_id='plain:1'),
+            zone='z', unfinished=True, health=True,
+        )  # fmt: skip
         self.assertEqual(
             {
-                'kiln.owner': 'site', 'kiln.key': 'k1', 'kiln.name': 'web', 'kiln.zone': 'z',
+                'kiln.owner': 'site', 'kiln.key': 'K1', 'kiln.name': 'Web', 'kiln.zone': 'z',
                 'kiln.flavor': 'small', 'kiln.image-asked-for': 'plain:1',
                 'kiln.unfinished': 'yes', 'kiln.health': 'yes',
             },

@@ -42,6 +42,10 @@ class AttachedAgain(ScriptedCase):
     def test_with_its_address_the_connection_is_returned(self):
         self.assertEqual(('10.0.0.2',), self.attach('10.0.0.2').addresses)
 
+    def test_its_address_can_be_given_in_another_notation(self):
+        attached = self.attach('2001:DB8:0::2', has='2001:db8::2')
+        self.assertEqual(('2001:db8::2',), attached.addresses)
+
     def test_with_another_address_it_is_refused(self):
         with self.assertRaisesRegex(InstanceStateConflict, '10.0.0.2. Detach it first') as caught:
             self.attach('10.0.0.3')
@@ -72,9 +76,11 @@ class NoName(ScriptedCase):
         self.assertEqual(2, len(self.server.requests))
 
 
+KNOWN = ({'Name': 'web', 'Id': 'a' * 64}, {'Name': 'bridge', 'Id': 'b' * 64})
+
+
 class Validated(ScriptedCase):
-    def validate(self, network):
-        known = [{'Name': 'web', 'Id': 'a' * 64}, {'Name': 'bridge', 'Id': 'b' * 64}]
+    def validate(self, network, known=KNOWN):
         url = self.serve(VERSION, answer(json.dumps(known).encode()))
         driver = DockerDriver.open(options(url=url), name='here', owner='site')
         self.addCleanup(driver.close)
@@ -85,10 +91,23 @@ class Validated(ScriptedCase):
             with self.subTest(network):
                 self.validate(network)
 
+    def test_networks_that_an_engine_has_in_itself_are_valid_unlisted(self):
+        for network in ('none', 'host', 'default', 'podman'):
+            self.validate(network)
+            self.assertEqual([], self.server.requests)
+
+    def test_of_many_networks_the_error_names_the_first_ones(self):
+        known = [{'Name': f'n{number:02}', 'Id': 'a' * 64} for number in range(23)]
+        with self.assertRaisesRegex(InvalidRequest, 'Known: n00, .*, n19 and 3 more\\.$'):
+            self.validate('web', known)
+        with self.assertRaisesRegex(InvalidRequest, 'Known: n00, .*, n19\\.$'):
+            self.validate('web', known[:20])
+
     def test_any_other_is_refused_with_the_names_of_those_that_exist(self):
         for network in ('wbe', 'a' * 11, 'web=10.0.0', 'no/name'):
             with self.subTest(network), self.assertRaises(InvalidRequest) as caught:
                 self.validate(network)
+            self.assertIs(type(caught.exception), InvalidRequest)
             self.assertEqual(network, caught.exception.resource_id)
         with self.assertRaisesRegex(InvalidRequest, "'wbe' was not found. Known: bridge, web."):
             self.validate('wbe')

@@ -37,6 +37,17 @@ class Defaults(unittest.TestCase):
     def test_images_are_not_pulled_by_default(self):
         self.assertEqual('never', read().pull)
 
+    def test_most_options_are_as_they_are_written(self):
+        written = {
+            'image': 'plain:1', 'pull': 'missing', 'seed': 'none', 'privileged': True,
+            'init': True, 'tty': True, 'stop_signal': 'SIGINT', 'stop_timeout': 7,
+            'cgroup_parent': '/nodes', 'networks': ['a', 'b'], 'zones': ['c', 'd'],
+        }  # fmt: skip
+        made = read(**written)
+        for option, value in written.items():
+            value = tuple(value) if isinstance(value, list) else value
+            self.assertEqual(value, getattr(made, option), option)
+
 
 class Written(unittest.TestCase):
     def test_published_ports_are_parsed_in_every_form(self):

@@ -22,6 +22,7 @@ TABLE = (
     ('exited', {}, State.STOPPED, None, 'exit code 0'),
     ('exited', {'exit_code': 137}, State.STOPPED, None, 'exit code 137'),
     ('exited', {'exit_code': 143}, State.STOPPED, None, 'exit code 143'),
+    ('exited', {'exit_code': 130}, State.STOPPED, None, 'exit code 130'),
     ('exited', {'exit_code': 1}, State.ERROR, None, 'exit code 1'),
     ('exited', {'exit_code': 137, 'oom_killed': True}, State.ERROR, None, 'more memory'),
     ('exited', {'error': 'device gone'}, State.ERROR, None, 'device gone'),
@@ -43,16 +44,23 @@ class Lives(unittest.TestCase):
                 else:
                     self.assertIn(fault, life.fault)
 
+    def test_a_fault_of_which_the_engine_gives_no_details_is_a_whole_sentence(self):
+        for condition, fault in (
+            (Condition(status='running', health='unhealthy'), 'its health check fails'),
+            (Condition(status='exited'), 'its command ended with exit code 0'),
+        ):
+            self.assertEqual(fault, life_of(condition).fault)
+
 
 class Told(unittest.TestCase):
     def test_an_inspect_is_read_completely(self):
         state = {
-            'Status': 'exited', 'ExitCode': 1, 'OOMKilled': True, 'Error': 'a\n b',
+            'Status': 'exited', 'ExitCode': 137, 'OOMKilled': True, 'Error': 'a\n b',
             'Health': {'Status': 'unhealthy', 'Log': [{'Output': 'x'}, {'Output': 'no\nroute'}]},
         }  # fmt: skip
         self.assertEqual(
             Condition(
-                status='exited', exit_code=1, oom_killed=True, error='a b', health='unhealthy',
+                status='exited', exit_code=137, oom_killed=True, error='a b', health='unhealthy',
                 probe='no route',
             ),
             told({'State': state}),

@@ -1,6 +1,9 @@
 """Containers, images, volumes and networks translated to kiln's models."""
 
+import os
+import time
 import unittest
+import unittest.mock
 
 from kiln.compute_drivers.docker import states, translate
 from kiln.models import AmphoraType, ImageFacts, Resource, State
@@ -46,6 +49,7 @@ class Containers(unittest.TestCase):
         self.assertIs(found.state, State.ACTIVE)
         self.assertEqual({'purpose': 'kit'}, dict(found.metadata))
         self.assertEqual(f'sha256:{I}', found.image_id)
+        self.assertEqual(1795289662.0, found.created_at)
         self.assertEqual(
             [('192.0.2.2', 'net-1', 'end-1'), ('2001:db8::2', 'net-1', 'end-1')],
             [(one.address, one.network_id, one.port_id) for one in found.addresses],
@@ -86,10 +90,11 @@ class Containers(unittest.TestCase):
         )
 
     def test_a_container_without_labels_or_networks_is_described(self):
-        bare = {'Id': I, 'Config': {'Labels': None}, 'NetworkSettings': {'Networks': None}}
-        found = amphora(bare)
-        self.assertEqual((None, '', ()), (found.owner, found.name, found.addresses))
-        self.assertIsNone(found.created_at)
+        for settings in ({'Networks': None}, {}, None):
+            bare = {'Id': I, 'Config': {'Labels': None}, 'NetworkSettings': settings}
+            found = amphora(bare)
+            self.assertEqual((None, '', ()), (found.owner, found.name, found.addresses))
+            self.assertIsNone(found.created_at)
 
     def test_podman_s_connections_are_identified_by_mac_address(self):
         self.assertEqual('02:42', translate.port_of({'EndpointID': '', 'MacAddress': '02:42'}))
@@ -122,6 +127,11 @@ class Images(unittest.TestCase):
     def test_an_unnamed_image_gets_the_requested_name(self):
         self.assertEqual('x', translate.image_of({'Id': I, 'RepoTags': None}, 'x').name)
 
+    def test_of_several_names_of_an_image_the_requested_one_is_kept(self):
+        answer = {'Id': I, 'RepoTags': ['a:1', 'b:1']}
+        self.assertEqual('b:1', translate.image_of(answer, 'b:1').name)
+        self.assertEqual('a:1', translate.image_of(answer, I).name)
+
     def test_images_with_a_health_check_are_recognized_on_both_engines(self):
         test = {'Test': ['CMD', 'true']}
         self.assertTrue(translate.has_health({'Config': {'Healthcheck': test}}))
@@ -148,5 +158,11 @@ class Resources(unittest.TestCase):
         self.assertEqual('', translate.network_of({'Id': 'n', 'Name': None}).name)
 
     def test_a_time_without_a_time_zone_is_utc(self):
-        self.assertEqual(0.0, translate.created_at('1970-01-01T00:00:00'))
+        self.addCleanup(time.tzset)
+        with unittest.mock.patch.dict(os.environ, {'TZ': 'Asia/Tokyo'}):
+            time.tzset()
+            self.assertEqual(0.0, translate.created_at('1970-01-01T00:00:00'))
         self.assertEqual(7.0, translate.created_at(7.9))
+
+    def test_the_time_zone_of_a_time_counts(self):
+        self.assertEqual(0.0, translate.created_at('1970-01-01T01:00:00+01:00'))

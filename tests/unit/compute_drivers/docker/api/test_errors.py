@@ -1,6 +1,9 @@
 """Exceptions for each recorded answer of an engine, to builds and to other requests."""
 
+import errno
 import unittest
+
+import requests
 
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api.errors import (
@@ -9,6 +12,7 @@ from kiln.compute_drivers.docker.api.errors import (
     own_words,
     refused,
     trouble_in,
+    unanswered,
 )
 from kiln.exceptions import (
     AmphoraBuildError,
@@ -56,6 +60,7 @@ TO_BUILD = {
     'address outside': InvalidBuildRequest,
     'address taken': BuildConflict,
     'disk full': InsufficientCapacity,
+    'path unknown': InvalidBuildRequest,
     'removed twice at once': BuildConflict,
 }
 ELSEWHERE = {
@@ -101,6 +106,21 @@ class Corpus(unittest.TestCase):
     def test_answers_to_other_requests_are_distinguished(self):
         self.says(STATUS, ELSEWHERE)
 
+    def test_what_was_not_recorded_is_known_by_the_words_of_its_engine(self):
+        for text, kind in (
+            ('configured logging driver does not support reading', UnsupportedOperation),
+            ('port is already allocated', InstanceStateConflict),
+            ('remove v1: volume is in use', InstanceStateConflict),
+            ('container c1 is in private (none) mode', InstanceStateConflict),
+            ('operation not permitted', PermissionDenied),
+            ('could not find the file /x in container c1', ResourceNotFoundError),
+        ):
+            self.assertIs(type(refused(STATUS, Reply(status=500, reason=text))), kind)
+
+    def test_a_delete_that_the_state_does_not_allow_has_failed(self):
+        conflicts = [one for one, kind in ELSEWHERE.items() if kind is InstanceStateConflict]
+        self.says(DELETE, dict.fromkeys(conflicts, DeleteFailed))
+
     def test_every_recorded_answer_is_tested(self):
         judged = TO_BUILD.keys() | ELSEWHERE.keys() | {'name malformed'}
         self.assertEqual(set(), (DOCKER.keys() | PODMAN.keys()) - judged)
@@ -138,6 +158,13 @@ class Statuses(unittest.TestCase):
         ):
             with self.subTest(asked.verb, status=status):
                 self.assertIs(type(refused(asked, Reply(status=status, reason='Hm.'))), kind)
+
+    def test_the_status_decides_if_the_text_is_about_another_request(self):
+        for asked, status, text, kind in (
+            (BUILD, 409, 'Container c1 is not paused', BuildConflict),
+            (STATUS, 400, 'range of CPUs is from 0.01 to 2.00', InvalidRequest),
+        ):
+            self.assertIs(type(refused(asked, Reply(status=status, reason=text))), kind)
 
     def test_a_proxy_s_404_never_means_that_a_container_is_gone(self):
         error = refused(STATUS, Reply(status=404))
@@ -177,6 +204,24 @@ class Silence(unittest.TestCase):
             error = asked.unanswered('the engine', 'connection reset', sent=True, slow=slow)
             self.assertIs(type(error), kind)
             self.assertIs(error.outcome, Outcome.UNKNOWN)
+
+    def test_a_failure_that_has_no_reason_is_reported_in_its_own_words(self):
+        error = unanswered(STATUS, requests.ConnectionError('The cable ran\n out.'))
+        self.assertIn('gave no answer: The cable ran out.', str(error))
+        self.assertIs(error.outcome, Outcome.UNKNOWN)
+
+    def test_nothing_was_sent_to_an_engine_of_which_the_version_is_not_known(self):
+        error = unanswered(BUILD, ConnectionResetError(), at=' at tcp://far')
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+        self.assertIn('cannot be reached: ConnectionResetError at tcp://far.', str(error))
+
+    def test_a_failure_without_a_text_is_reported_by_its_kind(self):
+        self.assertIn('ConnectionResetError', str(unanswered(STATUS, ConnectionResetError())))
+
+    def test_only_a_socket_that_kiln_has_no_access_to_is_reported_as_such(self):
+        for code, needed in ((errno.EACCES, True), (errno.ECONNRESET, False)):
+            said = str(unanswered(STATUS, OSError(code, 'No.')))
+            self.assertIs(needed, 'kiln needs access to the socket' in said)
 
 
 class Words(unittest.TestCase):

@@ -73,10 +73,24 @@ class Answers(ScriptedCase):
                     engine.ask(ASKED, lambda session: session.info())
                 self.assertEqual(status, caught.exception.http_status)
 
+    def test_the_time_to_wait_is_read_from_an_error_if_it_is_a_number_of_seconds(self):
+        for header, seconds in (('7', 7.0), ('1.5', 1.5), ('soon', None), ('-1', None)):
+            kind = f'application/json\r\nRetry-After: {header}'
+            engine = self.engine(VERSION, answer(b'{}', status=429, kind=kind))
+            with self.assertRaises(AmphoraComputeError) as caught:
+                engine.ask(ASKED, lambda session: session.info())
+            self.assertEqual(seconds, caught.exception.retry_after)
+
     def test_a_build_is_unknown_after_a_server_error_without_a_message(self):
         engine = self.engine(VERSION, answer(b'{"detail": "upstream"}', status=502))
         with self.assertRaises(BuildOutcomeUnknown):
             engine.ask(BUILD, lambda session: session.create_container_from_config({}, 'k1'))
+
+    def test_a_build_is_not_made_while_the_version_is_refused(self):
+        engine = self.engine(answer(b'{"message": "no"}', status=500))
+        with self.assertRaises(AmphoraComputeError) as caught:
+            engine.ask(BUILD, lambda session: session.create_container_from_config({}, 'k1'))
+        self.assertIs(type(caught.exception), ServiceUnavailable)
 
     def test_a_lost_answer_leaves_the_outcome_of_a_build_unknown(self):
         engine = self.engine(VERSION, None)
@@ -187,6 +201,13 @@ class Answers(ScriptedCase):
                 with self.assertRaisesRegex(ServiceUnavailable, 'is not a container engine'):
                     engine.ask(ASKED, lambda session: session.info())
 
+    def test_a_version_that_is_nested_too_deeply_is_reported(self):
+        # Without a character set, and with a byte order mark, only the parser finds the depth.
+        said = b'\xef\xbb\xbf' + b'[' * 100_000
+        engine = self.engine(answer(said, kind='application/octet-stream'))
+        with self.assertRaisesRegex(ServiceUnavailable, 'is not a container engine'):
+            engine.ask(ASKED, lambda session: session.info())
+
     def test_the_version_is_requested_once(self):
         said = b'{"ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}]}'
         engine = self.engine(answer(said))
@@ -195,16 +216,31 @@ class Answers(ScriptedCase):
 
 
 class Tls(ScriptedCase):
-    def test_an_engine_is_trusted_by_the_authority_of_the_backend(self):
-        authority = Authority(pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*authority.issue('engine'))
+    def setUp(self):
+        super().setUp()
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.authority = Authority(folder)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(*self.authority.issue('engine'))
+
+    def ask(self, **given):
+        """Ask an engine with TLS, which is trusted by the authority of the backend."""
         listening = socket.create_server(('127.0.0.1', 0))
-        self.serve_on(listening, [VERSION, answer(b'{"NCPU": 2}')], context)
+        self.serve_on(listening, [VERSION, answer(b'{"NCPU": 2}')], self.context)
         url = f'tcp://127.0.0.1:{listening.getsockname()[1]}'
-        engine = Engine(options(url=url, tls_ca=str(authority.ca)), SYSTEM_CLOCK)
+        conf = options(url=url, tls_ca=str(self.authority.ca), **given)
+        engine = Engine(conf, SYSTEM_CLOCK)
         self.addCleanup(engine.close)
-        self.assertEqual({'NCPU': 2}, engine.ask(ASKED, lambda session: session.info()))
+        return engine.ask(ASKED, lambda session: session.info())
+
+    def test_an_engine_is_trusted_by_the_authority_of_the_backend(self):
+        self.assertEqual({'NCPU': 2}, self.ask())
+
+    def test_an_engine_that_demands_a_certificate_gets_that_of_the_backend(self):
+        self.context.verify_mode = ssl.CERT_REQUIRED
+        self.context.load_verify_locations(self.authority.ca)
+        certificate, key = map(str, self.authority.issue('kiln'))
+        self.assertEqual({'NCPU': 2}, self.ask(tls_cert=certificate, tls_key=key))
 
     def test_missing_files_are_reported_when_the_backend_is_opened(self):
         with self.assertRaises(ConfigurationError) as caught:

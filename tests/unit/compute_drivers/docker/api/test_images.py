@@ -1,8 +1,10 @@
 """Image lookup, pull and validation, and health checks, with a scripted engine."""
 
+import io
 import json
 import pathlib
 import tempfile
+import urllib.parse
 
 from kiln.clock import SYSTEM_CLOCK
 from kiln.compute_drivers.authoring.error_context import Asked
@@ -10,6 +12,7 @@ from kiln.compute_drivers.docker import settings
 from kiln.compute_drivers.docker.api import health
 from kiln.compute_drivers.docker.api.client import Engine
 from kiln.compute_drivers.docker.api.images import Images
+from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.exceptions import (
     ComputeServiceError,
     InvalidBuildRequest,
@@ -27,6 +30,8 @@ IMAGE = answer(json.dumps({'Id': 'sha256:' + 'a' * 64, 'RepoTags': ['plain:1']})
 NONE = answer(b'{"message": "No such image: plain:1"}', status=404)
 PULLED = answer(b'{"status": "Pulling"}\n{"status": "Done"}\n')
 NOT_PULLED = answer(b'{"status": "Pulling"}\n{"error": "manifest unknown"}\n')
+FOUND = answer(json.dumps([{'Id': 'b' * 64}]).encode())
+TAGGED = answer(b'', status=201)
 
 
 class Case(ScriptedCase):
@@ -47,6 +52,12 @@ class Fetching(Case):
         images = self.images(NONE, PULLED, IMAGE, pull='missing')
         self.assertEqual(['plain:1'], images.for_build(BUILD, 'plain:1')['RepoTags'])
         self.assertIn('POST /v1.41/images/create?tag=1&fromImage=plain', self.server.requests[2])
+
+    def test_nothing_is_pulled_if_the_engine_cannot_tell_what_it_has(self):
+        broken = answer(b'{"message": "the disk is made of cheese"}', status=500)
+        with self.assertRaises(ServiceUnavailable):
+            self.images(broken, PULLED, IMAGE, pull='missing').for_build(BUILD, 'plain:1')
+        self.assertEqual(2, len(self.server.requests))
 
     def test_an_existing_image_is_pulled_again_if_configured(self):
         images = self.images(PULLED, IMAGE, pull='always')
@@ -88,22 +99,85 @@ class Validating(Case):
     def test_an_existing_image_is_described(self):
         self.assertEqual('plain:1', self.images(IMAGE).facts(LOOK, 'plain:1').name)
 
+    def test_an_image_is_described_anew_once_its_name_can_have_moved(self):
+        moved = answer(json.dumps({'Id': 'sha256:' + 'b' * 64}).encode())
+        clock = VirtualClock()
+        conf = options(url=self.serve(VERSION, IMAGE, moved))
+        driver = DockerDriver.open(conf, name='here', owner='site', clock=clock)
+        self.addCleanup(driver.close)
+        for wait_s, digit in ((0, 'a'), (4, 'a'), (1, 'b')):
+            clock.advance(wait_s)
+            self.assertEqual(f'sha256:{digit * 64}', driver.describe_image('plain:1').id)
+
 
 class Importing(Case):
+    def setUp(self):
+        super().setUp()
+        self.tar = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'plain.tar')
+        self.tar.write_bytes(b'x')
+
+    def import_file(self, *answers, **given):
+        """Import an image, and return its id; the first request looks for its content."""
+        image = ImageFile(**{'name': 'plain:1', 'path': self.tar, **given})
+        return self.images(*answers).import_file(image)
+
+    def test_its_id_is_in_the_last_line_of_an_answer_with_progress(self):
+        made = f'sha256:{"b" * 64}'
+        # As Docker and as Podman give it.
+        for last in (f'{{"status": "{made}"}}', f'{{"id": "{"b" * 64}"}}'):
+            imported = answer(f'{{"status": "Importing"}}\n\n{last}\n'.encode())
+            self.assertEqual(made, self.import_file(answer(b'[]'), VERSION, imported, TAGGED))
+
+    def test_a_file_of_which_the_engine_makes_no_image_is_refused_with_its_reason(self):
+        for said, reason in (
+            (b'{"status": "Importing"}\n{"error": "invalid tar header."}', 'invalid tar header'),
+            (b'no\nthanks', 'no thanks'),
+            (b'', 'the engine gave no reason'),
+        ):
+            with self.assertRaises(InvalidRequest) as caught:
+                self.import_file(answer(b'[]'), VERSION, answer(said))
+            self.assertTrue(str(caught.exception).endswith(f'no image from it: {reason}.'))
+
+    def test_name_labels_and_command_of_an_image_are_those_of_its_file(self):
+        made = answer(b'{"status": "sha256:%s"}' % (b'b' * 64))
+        given = {'properties': {'a': '1'}, 'command': ('/bin/sh', '-c')}
+        self.import_file(answer(b'[]'), VERSION, made, TAGGED, **given)
+        # Patiently, an engine is asked for its version again.
+        query = urllib.parse.urlsplit(self.server.requests[3].split()[1]).query
+        asked = urllib.parse.parse_qs(query)
+        self.assertEqual((['plain'], ['1']), (asked['repo'], asked['tag']))
+        self.assertIn('LABEL "a"="1"', asked['changes'])
+        self.assertIn('CMD ["/bin/sh", "-c"]', asked['changes'])
+
+    def test_what_an_image_cannot_be_called_is_refused_before_any_request(self):
+        for name in ('../x', 'plain@sha256:' + 'a' * 64):
+            with self.assertRaises(InvalidRequest):
+                self.import_file(name=name)
+        self.assertEqual([], self.server.requests)
+
+    def test_a_file_with_another_end_makes_another_image(self):
+        looked_for = set()
+        for end in (b'x', b'y'):
+            # More than is read at once.
+            with self.tar.open('wb') as tar:
+                tar.truncate(1 << 20)
+                tar.seek(0, io.SEEK_END)
+                tar.write(end)
+            self.import_file(FOUND, TAGGED)
+            looked_for.add(self.server.requests[1])
+        self.assertEqual(2, len(looked_for))
+
     def test_the_order_of_its_properties_makes_no_other_image(self):
-        tar = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'plain.tar')
-        tar.write_bytes(b'x')
         looked_for = set()
         for properties in ({'a': '1', 'b': '2'}, {'b': '2', 'a': '1'}):
-            images = self.images(answer(json.dumps([{'Id': 'b' * 64}]).encode()), answer(b''))
-            images.import_file(ImageFile(name='plain:1', path=tar, properties=properties))
+            self.import_file(FOUND, TAGGED, properties=properties)
             looked_for.add(self.server.requests[1])
         self.assertEqual(1, len(looked_for))
 
 
 class Health(ScriptedCase):
-    def look(self, info, *, privileged):
-        engine = Engine(options(url=self.serve(VERSION, answer(info))), SYSTEM_CLOCK)
+    def look(self, info, *, privileged, version=VERSION):
+        engine = Engine(options(url=self.serve(version, answer(info))), SYSTEM_CLOCK)
         self.addCleanup(engine.close)
         return health.look(engine, SYSTEM_CLOCK, privileged=privileged)
 
@@ -116,6 +190,11 @@ class Health(ScriptedCase):
         self.assertEqual(
             'Docker Engine 28.1 on h1, cgroups v2 by systemd, overlay2, 4 cpus, 8192 MiB', said
         )
+
+    def test_the_detail_tells_podman_from_docker(self):
+        podman = b'{"ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}]}'
+        said = self.look(b'{"ServerVersion": "5.4"}', privileged=False, version=answer(podman))
+        self.assertTrue(said.detail.startswith('Podman 5.4 on '))
 
     def test_a_rootless_engine_is_refused_for_privileged_containers(self):
         rootless = b'{"SecurityOptions": ["name=seccomp,profile=default", "name=rootless"]}'

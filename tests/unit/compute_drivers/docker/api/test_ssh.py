@@ -1,23 +1,29 @@
 """The ssh command of a remote engine, and the meaning of its error output."""
 
+import os
 import pathlib
 import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import requests
 
 from kiln.clock import SYSTEM_CLOCK
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api.client import Engine
 from kiln.compute_drivers.docker.api.ssh import (
     SshAdapter,
+    SshError,
     _Connection,
     _environment,
     command,
     meaning,
 )
 from kiln.exceptions import ConfigurationError
+from kiln.foreign.exchange import exchange
+from tests.certificates import Authority
 from tests.unit.compute_drivers.docker.test_settings import options
 
 
@@ -85,6 +91,32 @@ for line in sys.stdin.buffer:
 """
 
 
+#: A program in place of ssh, with an engine behind it that answers the ping and then this.
+_SSH = f"""#!{sys.executable} -S
+import sys
+for said in b'OK', b'{{"ApiVersion": "1.41", "Components": [{{"Name": "Podman Engine"}}]}}':
+    while sys.stdin.buffer.readline().strip():
+        pass
+    sys.stdout.buffer.write(b'HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n' % len(said))
+    sys.stdout.buffer.write(said)
+    sys.stdout.buffer.flush()
+"""
+
+
+class Engines(unittest.TestCase):
+    def test_an_engine_on_another_host_is_asked_through_ssh_whatever_there_is_for_tls(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        program = pathlib.Path(folder, 'ssh')
+        program.write_text(_SSH)
+        program.chmod(0o755)
+        self.enterContext(unittest.mock.patch.dict(os.environ, {'PATH': folder}))
+        authority = Authority(pathlib.Path(folder))
+        for tls_ca in (None, str(authority.ca)):
+            engine = Engine(options(url='ssh://far', tls_ca=tls_ca), SYSTEM_CLOCK)
+            self.addCleanup(engine.close)
+            self.assertTrue(engine.is_podman(Asked(verb='get', subject='c1')))
+
+
 class Connections(unittest.TestCase):
     def test_as_many_are_kept_as_are_used_at_once(self):
         most = 12
@@ -103,6 +135,24 @@ class Connections(unittest.TestCase):
         with requests.Session() as session:
             session.mount('http://', SshAdapter((sys.executable, '-S', '-c', _FAR), 1))
             self.assertEqual('hi', session.get('http://docker/x', timeout=60).text)
+
+    def test_nobody_waits_for_a_turn_beyond_the_end_of_the_exchange(self):
+        turn = threading.BoundedSemaphore()
+        turn.acquire()
+        late = _Connection(('true',), turn, 'docker', timeout=3600.0)
+        with exchange(0.05), self.assertRaisesRegex(TimeoutError, 'too many other connections'):
+            late.connect()
+
+    def test_a_program_that_ends_without_an_answer_has_told_the_reason(self):
+        program = ('sh', '-c', 'echo Host key verification failed. >&2')
+        ended = _Connection(program, threading.BoundedSemaphore(), 'docker', timeout=60.0)
+        with self.assertRaisesRegex(SshError, 'its host key is not known'):
+            ended.connect()
+
+    def test_a_program_that_does_not_end_by_itself_is_ended(self):
+        lasting = _Connection(('sleep', '3600'), threading.BoundedSemaphore(), 'x', timeout=0.1)
+        with self.assertRaises(TimeoutError):
+            lasting.connect()
 
     def test_a_connection_that_fails_is_closed_before_others_are_opened(self):
         # As the server drops further ones while too many are open.

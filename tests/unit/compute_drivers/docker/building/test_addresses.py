@@ -1,16 +1,20 @@
 """Choice of a free address on each kind of network that an engine reports."""
 
 import ipaddress
+import json
 import unittest
+import urllib.parse
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kiln.clock import SYSTEM_CLOCK
-from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.authoring import error_context
 from kiln.compute_drivers.docker.api.client import Engine
+from kiln.compute_drivers.docker.api.errors import Trouble
 from kiln.compute_drivers.docker.building import body
 from kiln.compute_drivers.docker.building.addresses import Addresses, addresses_in, free_address
+from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
 from tests.unit.compute_drivers.docker.test_settings import options
 
 
@@ -26,10 +30,49 @@ LEFT = {f'192.0.2.{last}' for last in (2, 3, 4, 5)}
 class Chosen(unittest.TestCase):
     def test_networks_stay_in_their_order_as_the_first_one_is_the_main_one(self):
         given = [body.Hung(network=name, address='192.0.2.2') for name in 'cab']
-        asked = Asked(verb='build', subject='web')
+        asked = error_context.Asked(verb='build', subject='web')
         # An engine is asked for nothing where each address is given.
         addresses = Addresses(Engine(options(), SYSTEM_CLOCK))
         self.assertEqual(given, addresses.chosen(asked, given))
+
+    def test_other_addresses_help_only_against_what_is_wrong_with_those(self):
+        addresses = Addresses(Engine(options(), SYSTEM_CLOCK))
+        ours = [body.Hung(network='n1', address='192.0.2.2', chosen=True)]
+        given = [body.Hung(network='n1', address='192.0.2.2')]
+        for trouble, helps in (
+            (Trouble.ADDRESS_TAKEN, True), (Trouble.WRONG_ADDRESS, True),
+            (Trouble.NO_SPACE, False), (None, False),
+        ):  # fmt: skip
+            self.assertIs(helps, addresses.may_choose_again(ours, trouble), trouble)
+            self.assertFalse(addresses.may_choose_again(given, trouble), trouble)
+
+
+class Asked(ScriptedCase):
+    """What an engine is asked for an address."""
+
+    def choose(self, *answers):
+        engine = Engine(options(url=self.serve(VERSION, *answers)), SYSTEM_CLOCK)
+        self.addCleanup(engine.close)
+        asked = error_context.Asked(verb='build', subject='web', build_key='k1')
+        (chosen,) = Addresses(engine).chosen(asked, [body.Hung(network='n1')])
+        return chosen
+
+    def test_only_the_containers_of_the_network_are_listed(self):
+        described = answer(json.dumps({'Id': 'i1', **network(SMALL)}).encode())
+        hung = {f'n{last}': {'IPAddress': f'192.0.2.{last}'} for last in (2, 3, 4)}
+        there = answer(json.dumps([{'NetworkSettings': {'Networks': hung}}]).encode())
+        self.assertEqual(
+            body.Hung(network='n1', address='192.0.2.5', chosen=True),
+            self.choose(described, there),
+        )
+        listed = urllib.parse.unquote_plus(self.server.requests[2])
+        self.assertIn('{"network": ["i1"]}', listed)
+        # One that has stopped keeps the address that it requested.
+        self.assertIn('all=1', listed)
+
+    def test_where_engines_assign_no_addresses_none_is_chosen(self):
+        overlay = answer(json.dumps({'Id': 'i1', **network(SMALL), 'Driver': 'overlay'}).encode())
+        self.assertEqual(body.Hung(network='n1'), self.choose(overlay))
 
 
 class Free(unittest.TestCase):
@@ -40,6 +83,11 @@ class Free(unittest.TestCase):
             self.assertIsNone(found)
         else:
             self.assertIn(found, LEFT - taken)
+
+    def test_a_full_subnet_is_followed_by_the_next_one(self):
+        next_one = {'Subnet': '198.51.100.0/24'}
+        found = free_address(network(SMALL, next_one), LEFT, 'k')
+        self.assertIn(ipaddress.ip_address(found), ipaddress.ip_network(next_one['Subnet']))
 
     @given(st.text(max_size=9), st.integers(8, 29))
     def test_subnets_of_any_size_work(self, key, length):

@@ -47,6 +47,10 @@ class Bodies(unittest.TestCase):
             made(),
         )
 
+    def test_a_host_name_is_made_of_the_whole_name(self):
+        request = dataclasses.replace(REQUEST, name='Wéb')
+        self.assertEqual('w-b', body.create_body(request, CHOSEN, read())['Hostname'])
+
     def test_a_flavor_sets_limits(self):
         host = made({'flavor': Flavor(nano_cpus=5, memory=6, pids=7)})['HostConfig']
         self.assertEqual((5, 6, 7), (host['NanoCpus'], host['Memory'], host['PidsLimit']))
@@ -77,6 +81,7 @@ class Bodies(unittest.TestCase):
             {'Labels': {'kiln.owner': 'site', 'kiln.key': 'k1'}}, mounts[0]['VolumeOptions']
         )
         self.assertNotIn('Source', mounts[0])
+        self.assertEqual({'volume'}, {one['Type'] for one in mounts})
 
     def test_a_machine_that_boots_systemd_gets_what_systemd_needs(self):
         sent = made({'systemd': True}, privileged=True, tmpfs=['/tmp'])

@@ -3,10 +3,20 @@
 import io
 import json
 import tarfile
+import urllib.parse
 
+from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.docker import names
 from kiln.compute_drivers.docker.driver import DockerDriver
-from kiln.exceptions import BuildConflict, BuildOutcomeUnknown, InvalidBuildRequest
+from kiln.exceptions import (
+    BuildConflict,
+    BuildOutcomeUnknown,
+    DeleteFailed,
+    InvalidBuildRequest,
+    InvalidRequest,
+    ServiceUnavailable,
+)
+from kiln.models import BuildRequest, State
 from tests.hurrying_clock import HurryingClock
 from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
 from tests.unit.compute_drivers.docker.test_repeats import I, inspected
@@ -26,9 +36,10 @@ BROKEN = answer(b'{"message": "the disk is made of cheese"}', status=500)
 
 
 class Case(ScriptedCase):
-    def open(self, *answers, image='plain:1'):
+    def open(self, *answers, **given):
         self.clock = HurryingClock()
-        conf = options(url=self.serve(VERSION, *answers), image=image, flavors='small: 1 cpu')
+        defaults = {'image': 'plain:1', 'flavors': 'small: 1 cpu', **given}
+        conf = options(url=self.serve(VERSION, *answers), **defaults)
         driver = DockerDriver.open(conf, name='here', owner='site', clock=self.clock)
         self.addCleanup(driver.close)
         return driver
@@ -44,12 +55,44 @@ class Made(Case):
             self.build(NONE, IMAGE, refused)
         self.assertIn('POST /v1.41/containers/create', self.server.requests[-1])
 
+    def test_a_build_that_is_certainly_the_first_looks_for_no_container(self):
+        request = BuildRequest(build_key='k1', name='web', owner='site', fresh=True)
+        self.assertEqual(I, self.open(IMAGE, MADE, STARTED).perform(Call.BUILD, request))
+
+    def test_a_name_that_a_container_of_another_build_has_is_a_conflict(self):
+        found = inspected()
+        found['Config']['Labels'][names.KEY] = 'k2'
+        with self.assertRaisesRegex(BuildConflict, 'in use by container aaaaaaaaaaaa of another'):
+            self.build(answer(json.dumps(found).encode()))
+
     def test_what_a_build_names_is_looked_up_once(self):
         # Without a default image, only the request names one.
         driver = self.open(NONE, IMAGE, MADE, STARTED, image=None)
         self.assertEqual(I, driver.build('container', name='web', build_key='k1', image_id='a:1'))
         self.assertIn('/images/a:1/json', self.server.requests[2])
         self.assertEqual(5, len(self.server.requests))
+
+    def test_on_each_network_the_host_name_leads_to_the_container(self):
+        connected, folders = answer(b''), [answer(b'')] * 3
+        driver = self.open(NONE, IMAGE, MADE, connected, *folders, answer(b''), STARTED)
+        networks = ['n1=192.0.2.7', 'n2=198.51.100.7']
+        driver.build('container', name='Wéb', build_key='k1', network_ids=networks)
+        created, connected = map(json.loads, self.server.bodies[3:5])
+        ends = created['NetworkingConfig']['EndpointsConfig']
+        self.assertEqual({'n1': ['w-b']}, {name: end['Aliases'] for name, end in ends.items()})
+        self.assertEqual(['w-b'], connected['EndpointConfig']['Aliases'])
+
+    def test_what_a_build_does_not_name_is_by_the_options(self):
+        driver = self.open(NONE, IMAGE, MADE, STARTED, flavor='small', networks=['none'])
+        driver.build('container', name='web', build_key='k1')
+        host = json.loads(self.server.bodies[3])['HostConfig']
+        self.assertEqual((10**9, 'none'), (host['NanoCpus'], host['NetworkMode']))
+
+    def test_a_flavor_that_does_not_exist_is_refused_with_those_that_do(self):
+        for flavors, known in (('b: 1 cpu; a: 2 cpus', 'b, a'), ('', 'none')):
+            driver = self.open(flavors=flavors)
+            with self.assertRaisesRegex(InvalidRequest, f'the flavors are {known}\\.'):
+                driver.validate_flavor('c')
 
     def test_a_name_that_stays_reserved_is_waited_for_by_the_clock_of_the_driver(self):
         tries = [TAKEN, NONE] * 8 + [TAKEN]
@@ -86,6 +129,24 @@ class Found(Case):
         self.assertIsNone(self.open(CREATED, NONE).find_build('k1'))
         self.assertIn('/start', self.server.requests[-1])
 
+    def test_a_container_that_did_not_start_is_not_started_again(self):
+        found = inspected(status='created')
+        found['State']['Error'] = 'no such file'
+        driver = self.open(answer(json.dumps(found).encode()))
+        self.assertIs(State.ERROR, driver.find_build('k1').state)
+
+    def test_half_a_container_that_cannot_be_removed_is_the_failure_of_its_build(self):
+        found = inspected(status='created')
+        found['Config']['Labels'][names.UNFINISHED] = 'yes'
+        nothing = answer(b'', status=404)
+        driver = self.open(answer(json.dumps(found).encode()), nothing, BROKEN)
+        with (
+            self.assertLogs('kiln.compute_drivers.docker', 'WARNING'),
+            self.assertRaises(ServiceUnavailable) as caught,
+        ):
+            driver.find_build('k1')
+        self.assertEqual('k1', caught.exception.build_key)
+
     def test_a_name_that_no_container_has_is_no_build(self):
         self.assertIsNone(self.open(NONE).find_build('k1'))
 
@@ -95,6 +156,31 @@ class Found(Case):
         driver = self.open(answer(json.dumps(found).encode()))
         self.assertIsNone(driver.find_build('k1'))
         self.assertEqual(2, len(self.server.requests))
+
+
+class Listed(Case):
+    def test_only_the_containers_of_the_site_are_asked_for(self):
+        self.assertEqual([], list(self.open(answer(b'[]')).list_amphorae()))
+        asked = urllib.parse.unquote_plus(self.server.requests[1])
+        self.assertIn('{"label": ["kiln.owner=site"]}', asked)
+
+
+class Deleted(Case):
+    """A removal that the engine refuses."""
+
+    def delete(self, refusal):
+        running = answer(json.dumps(inspected()).encode())
+        said = json.dumps({'message': refusal}).encode()
+        self.open(running, answer(said, status=409)).delete(I)
+        self.assertIn(f'DELETE /v1.41/containers/{I}?v=True', self.server.requests[-1])
+
+    def test_it_is_a_success_while_another_removal_runs(self):
+        self.delete(f'removal of container {I} is already in progress')
+
+    def test_it_has_failed_if_the_engine_objects_to_the_state_of_the_container(self):
+        with self.assertRaisesRegex(DeleteFailed, 'state improper') as caught:
+            self.delete(f'container {I} cannot be removed: container state improper')
+        self.assertEqual(I, caught.exception.amphora_id)
 
 
 def packed(content):

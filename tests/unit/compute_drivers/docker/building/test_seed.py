@@ -47,17 +47,23 @@ class Kinds(unittest.TestCase):
 
     def test_a_seed_contains_user_data_files_keys_and_host_name(self):
         given = request(
-            files=(file('/etc/a'),), user_data=b'#cloud-config\n{}', keys=('ssh-ed25519 AAAA me',)
-        )
+            build_key='K-1', files=(file('/etc/a'),), user_data=b'#cloud-config\nhostname: web',
+            keys=('ssh-ed25519 AAAA me',),
+        )  # fmt: skip
         files = {one.path: one.content for one in seed.files_of(given, 'nocloud')}
         folder = '/var/lib/cloud/seed/nocloud'
         self.assertEqual({f'{folder}/user-data', f'{folder}/meta-data'}, set(files))
         self.assertEqual(
-            {'instance-id': 'k1', 'local-hostname': 'web-1'},
+            {'instance-id': 'K-1', 'local-hostname': 'web-1'},
             json.loads(files[f'{folder}/meta-data']),
         )
+        self.assertIn(b'hostname: web', files[f'{folder}/user-data'])
         self.assertIn(b'ssh_authorized_keys', files[f'{folder}/user-data'])
         self.assertIn(b'/etc/a', files[f'{folder}/user-data'])
+
+    def test_the_host_name_in_a_seed_is_made_of_the_whole_name(self):
+        meta, _ = seed.files_of(request(name='Wéb'), 'nocloud')
+        self.assertEqual('w-b', json.loads(meta.content)['local-hostname'])
 
     def test_a_seed_without_user_data_is_valid(self):
         (user_data,) = [
@@ -83,9 +89,18 @@ class Archives(unittest.TestCase):
         self.assertEqual(headers + content + end, len(packed))
         self.assertEqual(tarfile.NUL * end, packed[-end:])
 
+    def test_files_stay_in_their_order(self):
+        packed = seed.archive([file('/b'), file('/a')], [], {'root': (0, 0)}, 0)
+        self.assertEqual(['b', 'a'], list(unpacked(packed))[:-1])
+
     def test_the_completion_mark_comes_last(self):
         packed = seed.archive([file('/a')], ['/etc'], {'root': (0, 0)}, 0)
         self.assertEqual(['etc', 'a', 'var/lib/kiln/complete'], list(unpacked(packed)))
+
+    def test_an_archive_has_a_folder_before_those_within_it(self):
+        folders = ['/srv', '/srv/a', '/srv/a/b']
+        packed = seed.archive([], folders, {}, 0)
+        self.assertEqual(['srv', 'srv/a', 'srv/a/b'], list(unpacked(packed))[:-1])
 
     @given(st.lists(PATHS, unique=True, max_size=4))
     def test_every_folder_precedes_its_content(self, paths):
