@@ -187,10 +187,16 @@ class Preflight:
         self, driver: ClusterDriver, desired: Desired, proposal: Proposal
     ) -> Iterator[tuple[_Question, str]]:
         """Yield whether the nodes of the cluster can reach each other, for each group."""
-        if not isinstance(driver, NodeClusterDriver):
+        plans = proposal.plan.groups
+        if (
+            not isinstance(driver, NodeClusterDriver)
+            or not (driver.open_ports or driver.control_ports)
+            or not any(plan.adds or plan.replaces for plan in plans)
+        ):
+            # No backend is opened where nothing is to be asked.
             return
         guarded = []
-        for plan in proposal.plan.groups:
+        for plan in plans:
             machine = desired.machine(plan.group)
             ports = (*driver.open_ports, *(driver.control_ports if plan.role == CONTROL else ()))
             with contextlib.suppress(ConfigurationError):
