@@ -21,6 +21,9 @@ from kiln.exceptions import (
 
 #: Time limit of a call; a backend is reported as silent a second before.
 LONGEST_S = 4.0
+#: Time limit of the second call: what is left of that, as the first fails before a silence is
+#: reported.
+_AGAIN_S = 1.0
 #: The code of the report that a call has had no answer for a while.
 _SILENT = 'no_answer_so_far'
 #: Errors that prove no outage: answers about the machine, and calls that were never sent
@@ -33,31 +36,34 @@ def find_outages(
 ) -> Mapping[str, Cause]:
     """Return by backend of some nodes why it does not answer now.
 
-    One call for each backend, all at once; blocks for :data:`LONGEST_S` at most. A call that
-    fails is repeated once, soon, because a connection can break without an outage; it is not
-    repeated for a backend whose outage is ``known``.
+    One call for each backend, all at once; blocks for :data:`LONGEST_S` at most. Where it fails,
+    the last machine of the backend is asked for as well, as one machine or one connection can
+    break without an outage; not so for a backend whose outage is ``known``.
     """
-    machines = {node.backend: machine_id(node) for node in nodes if node.compute_id}
-    checks = [_Check(name, repeats=name not in known) for name in machines]
+    machines: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.compute_id:
+            machines.setdefault(node.backend, []).append(machine_id(node))
     # All backends are called before the first one is waited for.
-    for check in checks:
-        check.begin(backends, machines[check.backend])
-    found = {check.backend: check.outage() for check in checks}
-    return {name: cause for name, cause in found.items() if cause is not None}
+    first = {name: _Call(backends, name, ids[0], LONGEST_S) for name, ids in machines.items()}
+    found = {name: error for name, call in first.items() if (error := call.error()) is not None}
+    second = {
+        name: _Call(backends, name, machines[name][-1], _AGAIN_S)
+        for name, error in found.items()
+        if name not in known and getattr(error, 'code', '') != _SILENT
+    }
+    answered = {name for name, call in second.items() if call.error() is None}
+    return {name: _cause(error) for name, error in found.items() if name not in answered}
 
 
-class _Check:
-    """The call of one backend, until it has answered or failed."""
+class _Call:
+    """A call for the status of a machine, until it has answered, failed once or been silent."""
 
-    def __init__(self, backend: str, *, repeats: bool) -> None:
-        self.backend = backend
-        self._repeats = repeats
+    def __init__(self, backends: Backends, backend: str, machine: str, limit_s: float) -> None:
         self._call: Any = None
         self._results: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-
-    def begin(self, backends: Backends, machine: str) -> None:
         try:
-            self._call = backends.get(self.backend).status(machine, timeout=LONGEST_S)
+            self._call = backends.get(backend).status(machine, timeout=limit_s)
         except KilnError as exc:
             self._results.put(exc)
             return
@@ -65,22 +71,19 @@ class _Check:
         self._call.add_done_callback(lambda call: self._results.put(call.exception()))
 
     def _hinder(self, error: BaseException | None) -> None:
-        if error is None:
-            return
-        # A silence has lasted long enough.
-        if self._repeats and getattr(error, 'code', '') != _SILENT:
-            self._repeats = False
-        else:
+        if error is not None:
             self._results.put(error)
 
-    def outage(self) -> Cause | None:
-        """Wait for the result, and return why the backend does not answer, if so."""
+    def error(self) -> BaseException | None:
+        """Wait for the result, and return the error if it speaks for an outage."""
         error = self._results.get()
         if self._call is not None:
             # It would be repeated until its time limit.
             self._call.cancel()
-        if error is None or isinstance(error, _NO_OUTAGE):
-            return None
-        # An error of a call names its machine, which stands for all of them.
-        of_call = isinstance(error, AmphoraComputeError)
-        return hindrance_of(error) if of_call else cause_of(error)
+        return None if isinstance(error, _NO_OUTAGE) else error
+
+
+def _cause(error: BaseException) -> Cause:
+    # An error of a call names its machine, which stands for all of them.
+    of_call = isinstance(error, AmphoraComputeError)
+    return hindrance_of(error) if of_call else cause_of(error)

@@ -71,7 +71,7 @@ class StandingCheck:
         self._silence = SilentBackends(parts)
         self._tending = DriverUpkeep(parts, self._owner)
         self._settled: dict[str, _Settled] = {}
-        #: A node with a machine of each backend in use, as of an event.
+        #: The first and the last node on each backend in use, as of an event.
         self._checked: tuple[Node, ...] = ()
         self._seq = -1
         self._lease: Lease | None = None
@@ -170,8 +170,9 @@ class StandingCheck:
         # A cluster that has settled since the last poll counts, too.
         if (seq := self._parts.store.events.last_seq()) != self._seq:
             self._refresh()
-            nodes = (node for one in self._settled.values() for node in one.nodes)
-            self._checked = tuple({node.backend: node for node in watched(nodes)}.values())
+            nodes = watched(node for one in self._settled.values() for node in one.nodes)
+            ends = ({node.backend: node for node in some} for some in (reversed(nodes), nodes))
+            self._checked = tuple(node for one in ends for node in one.values())
             self._seq = seq
         known = self._parts.outages.silent
         found = find_outages(self._parts.backends, self._checked, known)

@@ -8,7 +8,7 @@ from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.engine.health.standing_check import SCOPE, StandingCheck
 from tests.unit.db.case import take_over
-from tests.unit.engine.site import SETTINGS, STACK, Site, group
+from tests.unit.engine.site import SETTINGS, STACK, WAIT_S, Site, group
 
 LOG = 'kiln.engine.outage_log'
 
@@ -92,6 +92,15 @@ class Conducted(CheckedSite):
             self.until(lambda: self.calls['status'] >= 4)
         self.assertEqual([], self.kinds(self.cluster))
 
+    def test_a_machine_that_cannot_be_read_among_others_is_not_told(self):
+        for node in self.nodes(self.cluster):
+            self.recover()
+            self.fault(f'status:refuse:amphora_id={node.compute_id}')
+            self.calls.clear()
+            with self.assertNoLogs(LOG, 'WARNING'):
+                self.until(lambda: self.calls['status'] >= 4)
+        self.assertEqual([], self.kinds(self.cluster))
+
 
 class Unconducted(CheckedSite):
     settings = dataclasses.replace(SETTINGS, watch_s=100_000.0)
@@ -142,7 +151,8 @@ class WithAnOperation(CheckedSite):
         with self.assertLogs('kiln.engine', 'WARNING') as logs:
             self.fault('statuses:refuse=down for repairs')
             self.fault('status:refuse=down for repairs')
-            operation = self.submit(busy, OperationKind.CHECK)
+            # Longer than the poll tries, which decides how it ends.
+            operation = self.submit(busy, OperationKind.CHECK, within_s=10 * WAIT_S)
             self.until(lambda: self.kinds(settled))
             ended = self.ended(operation)
             self.recover()

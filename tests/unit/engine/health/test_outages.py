@@ -67,6 +67,13 @@ class Outages(Site):
         self.fault('status:refuse:times=1')
         self.assertEqual({}, self.found('noop'))
 
+    def test_one_machine_that_cannot_be_read_is_no_outage(self):
+        broken, *others = self.nodes(self.cluster)
+        self.fault(f'status:refuse:amphora_id={broken.compute_id}')
+        for nodes in ([broken, *others], [*others, broken]):
+            self.assertEqual({}, find_outages(self.parts.backends, nodes))
+        self.assertEqual({'noop'}, set(find_outages(self.parts.backends, [broken])))
+
     def test_a_call_that_was_never_sent_is_no_outage(self):
         self.fault('get:hang_before=20')
         busy = [self.parts.backends.get('noop').get_amphora(amphora_id='x') for _ in range(200)]
