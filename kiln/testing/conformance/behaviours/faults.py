@@ -250,22 +250,20 @@ class Failures(
             found, 'find_build() raises an error, as the backend could not be read'
         )
 
-    @needs(Ability.ATTACH_PORT)
     @takes(port_ids=['some'])
     def test_a_refused_build_gives_its_ports_back(self) -> None:
-        user, port_id = self.build_active(), self.port_id()
+        port_id = self.port_id()
         self.faults.refuse(Call.BUILD)
         if self.build_error(self.new_key(), port_ids=[port_id]):
-            self.comes_free(port_id, user)
+            self.can_be_used_again(port_id)
 
-    @needs(Ability.ATTACH_PORT)
     @takes(port_ids=['some'])
     def test_the_ports_of_an_instance_in_error_are_free_when_it_is_deleted(self) -> None:
-        user, port_id = self.build_active(), self.port_id()
+        port_id = self.port_id()
         failed = self.failed(port_ids=[port_id])
         self.driver.delete(failed)
         self.gone(failed)
-        self.comes_free(port_id, user)
+        self.can_be_used_again(port_id)
 
     @needs(Ability.LIST_RESOURCES)
     def test_a_refused_build_leaves_no_resource_behind(self) -> None:
