@@ -138,14 +138,22 @@ class Test(KilnCommand):
         judge = self._cluster if of_cluster else self._compute
         try:
             report = judge(parsed_args, progress if live else None)
+        except KeyboardInterrupt as exc:
+            # What has ended by now is known, and it names the behaviour that hangs.
+            if (known := getattr(exc, 'report', None)) is not None:
+                self._write(parsed_args, known, live)
+            raise
         except (DriverNotFound, ClusterDriverUnknown) as exc:
             if is_path(parsed_args.name) or not Path(parsed_args.name).is_dir():
                 raise
             raise type(exc)(f'{exc} To test the folder, write ./{parsed_args.name}.') from exc
+        self._write(parsed_args, report, live)
+        self.status = _STATUS[report.verdict.value]
+
+    def _write(self, args: argparse.Namespace, report: ConformanceReport, live: bool) -> None:
         if live:
             self.app.stderr.write('\n')
-        self.write_as(parsed_args.formatter, text=report.render(), data=report.to_dict())
-        self.status = _STATUS[report.verdict.value]
+        self.write_as(args.formatter, text=report.render(), data=report.to_dict())
 
     def _list(self, args: argparse.Namespace, of_cluster: bool) -> None:
         subjects: dict[str, list[str]] = {}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from kiln.testing.conformance.hanging import Hangs, HangWatch
 from kiln.testing.conformance.wording import (
     around,
     contrast,
@@ -35,9 +36,25 @@ class Assertions(Behaviours):
     """Base of the fixture of compute drivers."""
 
     driver: Any = None
+    #: Seconds within which every effect must have taken place; 0 takes those of the bench.
+    timeout_s: float = 0.0
+    #: Real seconds after which a call that has not returned ends its behaviour as a failure, if
+    #: timeout_s and soon_s are not more: a machine can be busy.
+    hang_s: float = 30.0
+
+    def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
+        """Run the behaviour; a call that does not return ends it as a failure."""
+        with HangWatch(self._hang_s, lambda: self.driver):
+            return super().run(result)
+
+    def _hang_s(self) -> float:
+        # The longest wait of the kit itself is a poll until timeout_s, and its last call.
+        return max(self.hang_s, self.timeout_s + self.soon_s)
 
     def words_of(self, error: BaseException) -> str:
         """Return the text of the failure of a behaviour that ended with an error."""
+        if isinstance(error, Hangs):
+            return failure(f'{sentence_of(self)}, and each call returns', str(error), self.read())
         seen = error_in_words(error, self.driver)
         return failure(f'{sentence_of(self)}, without an error', seen, self.read())
 
@@ -48,6 +65,8 @@ class Assertions(Behaviours):
             method()
         except _VERDICTS:
             raise
+        except Hangs as exc:
+            self.fail(self.words_of(exc))
         except Exception as exc:
             exc.add_note(self.words_of(exc))
             raise

@@ -177,17 +177,16 @@ class Failures(
         self.driver.delete(amphora_id)
         self.gone(amphora_id)
 
+    def test_a_build_of_an_instance_that_does_not_come_up_returns_soon(self) -> None:
+        self.assert_exists(self.stalled())
+
     def test_an_instance_that_does_not_come_up_is_not_reported_active(self) -> None:
-        self.faults.stall_build()
-        amphora_id = self.build()
+        amphora_id = self.stalled()
         self.pass_time(0.1)
         self.assertIsNot(self.driver.status(amphora_id).state, State.ACTIVE, 'state')
 
     def test_instances_that_do_not_come_up_can_be_deleted_in_any_order(self) -> None:
-        stuck = []
-        for _ in range(2):
-            self.faults.stall_build()
-            stuck.append(self.build())
+        stuck = [self.stalled() for _ in range(2)]
         for amphora_id in reversed(stuck):
             self.driver.delete(amphora_id)
             self.gone(amphora_id)

@@ -6,6 +6,7 @@ import sys
 import threading
 
 from kiln.cli.app import KilnApp
+from kiln.testing.minimal import MinimalDriver
 from tests.unit.cli.shell import Shell
 
 
@@ -160,6 +161,28 @@ class Kit(Shell):
         err = self.fails(2, 'driver', 'test', 'east', '--build', 'flavour=tiny')
         self.assertIn("Cannot build with 'flavour': choose from amphora_flavor, ", err)
         self.assertNotIn('self', err)
+
+
+class InterruptedKit(Shell):
+    def test_an_interrupt_shows_the_results_so_far_and_what_was_running(self):
+        class Stopped(MinimalDriver):
+            def _status(self, amphora_id):
+                raise KeyboardInterrupt
+
+        class Stopping(KilnApp):
+            @property
+            def backends(self):
+                backends = super().backends
+                backends.open_driver = lambda name: Stopped()
+                return backends
+
+        app = Stopping(stdout=io.StringIO(), stderr=io.StringIO())
+        more = ['--select', '*returns_the_id*', '--select', '*becomes_active*']
+        status = self.run_bare('--config-file', str(self.config), 'driver', 'test', 'noop', *more,
+                               app=app)  # fmt: skip
+        self.assertEqual(130, status, self.err)
+        self.assertRegex(self.out, '(?s)ok   a build returns the id of .+Interrupted in: a new')
+        self.assertIn('Interrupted.', self.err)
 
 
 class KitOnATerminal(Shell):
