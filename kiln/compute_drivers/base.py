@@ -57,7 +57,8 @@ class AmphoraComputeDriver(ComputeHooks):
     contract_version: ClassVar[int] = CONTRACT_VERSION
     #: Seconds after acceptance in which a build cannot finish, and so is not polled.
     soonest_build_s: ClassVar[float] = 0.0
-    #: oslo.config options of the driver, read from the group of its backend.
+    #: oslo.config options of the driver, read from the group of its backend. The value of a secret
+    #: one is never logged, and shown neither in ``raw`` nor in an error or its causes.
     options: ClassVar[Sequence[Any]] = ()
     #: Abilities of the class that this instance lacks: an old API, a missing permission.
     missing_abilities: frozenset[Ability] = frozenset()
@@ -65,6 +66,8 @@ class AmphoraComputeDriver(ComputeHooks):
     name: str = 'compute'
     owner: str = 'kiln'
     clock: Clock = SYSTEM_CLOCK
+    #: The options that :meth:`open` was given, so that the kit can search for the secret ones.
+    opened_with: Any = None
 
     _declared: ClassVar[frozenset[Ability]] = frozenset()
 
@@ -84,6 +87,7 @@ class AmphoraComputeDriver(ComputeHooks):
         """
         driver = cls(conf)  # type: ignore[call-arg]  # the vendor's __init__
         driver.name, driver.owner, driver.clock = name, owner, clock
+        driver.opened_with = conf
         return driver
 
     # ---- what a backend is and can do -----------------------------------

@@ -22,6 +22,7 @@ from kiln.testing.conformance.wording import (
 )
 from kiln.testing.report import failure
 from kiln.testing.runner import Behaviours, sentence_of
+from kiln.wrappers.base import DriverWrapper
 
 # As in runner.py.
 __unittest = True
@@ -30,6 +31,9 @@ __unittest = True
 _VERDICTS = (AssertionError, unittest.SkipTest)
 
 E = TypeVar('E', bound=BaseException)
+
+#: How much longer a call can take behind guards.
+_BY_GUARDS = 10
 
 
 class Assertions(Behaviours):
@@ -48,8 +52,10 @@ class Assertions(Behaviours):
             return super().run(result)
 
     def _hang_s(self) -> float:
-        # The longest wait of the kit itself is a poll until timeout_s, and its last call.
-        return max(self.hang_s, self.timeout_s + self.soon_s)
+        # The longest wait of the kit itself is a poll until timeout_s, and its last call. Guards
+        # repeat a call, and wait before they do.
+        longest_s = max(self.hang_s, self.timeout_s + self.soon_s)
+        return longest_s * _BY_GUARDS if isinstance(self.driver, DriverWrapper) else longest_s
 
     def words_of(self, error: BaseException) -> str:
         """Return the text of the failure of a behaviour that ended with an error."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from kiln.compute_drivers.authoring.bench import CannotBeShown
+from kiln.compute_drivers.authoring.bench import CannotBeShown, Refusal
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ComputeHooks
 from kiln.exceptions import (
@@ -22,16 +22,19 @@ from kiln.exceptions import (
     RateLimited,
 )
 from kiln.models import Ability, Amphora, Resource, State
-from kiln.testing.conformance.behaviours.planted import SECRET, reveals, words_of
+from kiln.testing.conformance.behaviours.planted import FILE, USER_DATA
 from kiln.testing.conformance.behaviours.ports import Attaching
 from kiln.testing.conformance.failing import DEFECT, NO_ANSWER, FaultFixture
 from kiln.testing.conformance.fixture import needs, takes
+from kiln.testing.conformance.secrets import SecretsFixture
 from kiln.testing.conformance.wording import in_words
 from kiln.wrappers.base import DriverWrapper
 
 _RETRY_AFTER_S = 0.25
 #: Codes of faults that have a reason of their own.
 _CODES_OF_REASONS = (InsufficientCapacity.code, QuotaExceeded.code)
+#: Refusals by a backend that is well, so that no circuit opens because of them.
+_ANSWERS = (Refusal.WRONG, Refusal.UNKNOWN, Refusal.FORBIDDEN, Refusal.CONFLICT)
 #: Errors for the silence of a backend, of a driver and of a guard around it.
 _SILENCE = (ComputeServiceError, OperationTimeout, DeleteTimeout)
 
@@ -39,6 +42,7 @@ _SILENCE = (ComputeServiceError, OperationTimeout, DeleteTimeout)
 class Failures(
     FaultFixture,
     Attaching,
+    SecretsFixture,
     contract=(ComputeHooks._build, ComputeHooks._find_build, AmphoraComputeError),
 ):
     """Faults."""
@@ -325,8 +329,20 @@ class Failures(
                 self.assertEqual(error.operation, call.label, 'operation')
 
     def test_no_secret_is_in_the_error_of_a_failed_build(self) -> None:
-        for fault in (self.faults.lose_answer, self.faults.refuse):
-            fault(Call.BUILD)
-            given = self.taken(user_data=SECRET, config_drive_files={'/etc/key.pem': SECRET})
+        self.assert_no_secret_after(
+            lambda: self.faults.lose_answer(Call.BUILD), lambda: self.faults.refuse(Call.BUILD)
+        )
+
+    def test_no_secret_is_in_the_error_of_a_build_that_the_backend_refuses(self) -> None:
+        self.assert_no_secret_after(
+            self.faults.exhaust_quota,
+            self.faults.exhaust_capacity,
+            *(functools.partial(self.faults.refuse_for, Call.BUILD, one) for one in _ANSWERS),
+        )
+
+    def assert_no_secret_after(self, *faults: Callable[[], object]) -> None:
+        """Build with each of the faults; fail if an error reveals a secret."""
+        given = self.taken(user_data=USER_DATA, config_drive_files={'/etc/key.pem': FILE})
+        for _ in self.offered((None, one) for one in faults):
             if error := self.build_error(self.new_key(), **given):
-                self.assertFalse(reveals(words_of(error)), 'no content of a request is revealed')
+                self.assert_no_secret_in_error(error)
