@@ -10,10 +10,16 @@ from kiln.clock import Clock, Deadline
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import InstanceNotFoundError
 from kiln.models import State
+from kiln.wrappers.base import DriverWrapper
+from kiln.wrappers.circuit.breaker import BreakerDriver
+from kiln.wrappers.executor.executor import ExecutorDriver
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar('T')
+
+#: The guards that a Compute adds; a driver cannot have the same guard twice.
+_GUARDS = (BreakerDriver, ExecutorDriver)
 
 _STEP_S = 2.0
 #: Steps in seconds while deleted instances go.
@@ -100,3 +106,13 @@ def _listed(driver: AmphoraComputeDriver, prefix: str, owner: str) -> list[str]:
     except Exception as exc:
         LOG.warning('Conformance run cannot list what it leaves behind: %s', exc)
         return []
+
+
+def without_guards(driver: AmphoraComputeDriver) -> AmphoraComputeDriver:
+    """Return the outermost layer of a driver below the guards of a Compute."""
+    outermost, layer = driver, driver
+    while isinstance(layer, DriverWrapper):
+        if isinstance(layer, _GUARDS):
+            outermost = layer.inner
+        layer = layer.inner
+    return outermost
