@@ -30,6 +30,8 @@ DRIVER = argument('driver', metavar='NAME', help=f'{_DRIVER}.')
 DRIVER_OR_ALL = argument(
     'driver', metavar='NAME', nargs='?', help=f'{_DRIVER} (default: all drivers).'
 )
+#: One of these is in each folder of a cluster driver.
+_OF_CLUSTER_DRIVERS = ('driver.yaml', 'driver.py', 'version.py')
 KIND = argument(
     '--kind', choices=KINDS, help='Kind of the driver, where both kinds have one of this name.'
 )
@@ -102,8 +104,20 @@ def is_cluster(app: KilnApp, args: argparse.Namespace) -> bool:
     # A configured backend can have any name, so it is searched first.
     if args.name in app.backends.backends():
         return False
-    named = {one.name for one in catalogue_of(app.settings).records}
-    return is_path(args.name) or args.name in named
+    if is_path(args.name):
+        _check_folder(args.name)
+        return True
+    return args.name in {one.name for one in catalogue_of(app.settings).records}
+
+
+def _check_folder(name: str) -> None:
+    """Refuse a folder that is there and has no cluster driver, such as that of a package."""
+    folder = Path(name)
+    if folder.is_dir() and not any((folder / one).is_file() for one in _OF_CLUSTER_DRIVERS):
+        raise UsageError(
+            f'Cannot use {name}: it is not the folder of a cluster driver. The argument for a '
+            'compute driver is its name, or that of a configured backend, such as acme.'
+        )
 
 
 def is_path(name: str) -> bool:

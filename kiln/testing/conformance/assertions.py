@@ -97,6 +97,15 @@ class Assertions(Behaviours):
         if expr:
             self.broken(msg or sentence_of(self), 'it is not so' if expr is True else shown(expr))
 
+    def assert_retryable(self, error: Any, call: str, retryable: bool = True) -> None:
+        """Fail unless an error says that the call can be retried, or that it cannot."""
+        if error.retryable is not retryable:
+            kind = type(error).__name__
+            self.broken(
+                f'{call} raises an error with retryable={retryable}',
+                f'{kind} with retryable={error.retryable}: {error}',
+            )
+
     def assertIs(self, expr1: object, expr2: object, msg: Any = None) -> None:  # noqa: N802
         if expr1 is not expr2:
             self.broken(self._expected(msg, shown(expr2)), shown(expr1))

@@ -36,7 +36,7 @@ from kiln.testing.conformance.behaviours.translation import Translation
 from kiln.testing.conformance.behaviours.values import Values
 from kiln.testing.conformance.behaviours.watching import Watching
 from kiln.testing.conformance.fixture import ConformanceFixture
-from kiln.testing.conformance.form import WrongForm, open_checked
+from kiln.testing.conformance.form import WrongBench, WrongForm, open_checked
 from kiln.testing.conformance.sweep import remains, sweep
 from kiln.testing.report import BehaviourOutcome, ConformanceReport
 from kiln.testing.runner import (
@@ -135,7 +135,7 @@ def run_conformance(
     try:
         driver, bench = open_checked(make_driver)
     except WrongForm as exc:
-        if _is_of_caller(exc.__cause__):
+        if not isinstance(exc, WrongBench) and _is_of_caller(exc.__cause__):
             raise exc.__cause__ from None
         return _of_wrong_form(exc, wanted, progress)
     driver.close()

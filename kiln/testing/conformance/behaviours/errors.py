@@ -82,14 +82,14 @@ class Errors(SecretsFixture, contract=(AmphoraComputeError, AmphoraComputeDriver
         error = self.not_found()
         self.assertIs(error.outcome, Outcome.NOT_APPLIED, 'outcome')
         self.assertIs(error.circuit, Verdict.SUCCESS, 'circuit')
-        self.assertFalse(error.retryable, 'it is not retryable')
+        self.assert_retryable(error, 'status() of an unknown instance', retryable=False)
 
     def test_a_wrong_request_says_that_nothing_was_done(self) -> None:
         with self.assertRaises(InvalidBuildRequest) as caught:
             self.build(amphora_flavor=7)
         self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED, 'outcome')
         self.assertIs(caught.exception.circuit, Verdict.NEUTRAL, 'circuit')
-        self.assertFalse(caught.exception.retryable, 'it is not retryable')
+        self.assert_retryable(caught.exception, 'a wrong build', retryable=False)
 
     def test_each_call_about_an_unknown_instance_raises_the_same_error(self) -> None:
         unknown = self.unknown_id()
@@ -100,7 +100,7 @@ class Errors(SecretsFixture, contract=(AmphoraComputeError, AmphoraComputeDriver
             self.assertEqual(error.amphora_id, unknown, f'amphora_id, in {ability.value}()')
             self.assertEqual(error.operation, ability.value, 'operation')
             self.assertIs(error.outcome, Outcome.NOT_APPLIED, f'outcome, in {ability.value}()')
-            self.assertFalse(error.retryable, f'{ability.value}() is not to be retried')
+            self.assert_retryable(error, f'{ability.value}()', retryable=False)
 
     def test_the_error_of_a_call_about_something_else_names_it(self) -> None:
         unknown = self.unknown_id()

@@ -35,7 +35,7 @@ class Outages(FaultFixture, contract=(hooks,)):
                 # A read can succeed where the driver has its answer nevertheless.
                 if error is not None:
                     kind = f'{type(error).__name__} of {call.label}()'
-                    self.assertTrue(error.retryable, f'{kind} is retryable')
+                    self.assert_retryable(error, f'{call.label}() in an outage')
                     if call in (Call.STATUS, Call.DELETE):
                         self.assertEqual(error.amphora_id, amphora_id, f'amphora_id, {kind}')
 

@@ -12,6 +12,7 @@ from kiln.exceptions import BuildConflict, InvalidBuildRequest
 from kiln.models import Ability, Amphora, BuildRequest, Limits
 from kiln.testing.conformance.behaviours.ports import Attaching
 from kiln.testing.conformance.fixture import needs, takes
+from kiln.testing.conformance.wording import shown
 
 _NAME = 'Größe-名前'
 #: Contents of arguments that no call of the contract reports.
@@ -223,7 +224,30 @@ class Requests(Attaching, contract=(ComputeHooks._build, BuildRequest, Limits)):
         amphora_id = self.build(**arguments)
         fields = {_FIELDS.get(name, name) for name in given}
         lacking = fields & set(self.bench.lacking(amphora_id, request))
-        self.assertFalse(lacking, 'the backend receives all keys, files and user data')
+        if lacking:
+            part = self.part_that_is_lost(request) if 'files' in lacking else ''
+            self.broken(
+                'the backend receives all keys, files and user data', shown(lacking) + part
+            )
+
+    def part_that_is_lost(self, request: BuildRequest) -> str:
+        """Return which part of its files does not arrive, found by builds that lack one part."""
+        others = {
+            'mode: with 0644': {
+                one.path: (one.content, 0o644, one.owner) for one in request.files
+            },
+            'owner: with root': {
+                one.path: (one.content, one.mode, 'root') for one in request.files
+            },
+        }
+        for part, files in others.items():
+            given = self.arguments(config_drive_files=files)
+            other = validation.build_request(self.driver.limits, given, owner=self.driver.owner)
+            if other.files == request.files:
+                continue
+            if 'files' not in self.bench.lacking(self.build(**given), other):
+                return f', because of their {part} they arrive'
+        return ''
 
     def kept_or_refused(self, argument: str, field: str) -> None:
         """Fail unless an unknown value is refused, or reported again."""

@@ -44,6 +44,19 @@ class Drivers(Shell):
         said = self.fails(2, 'driver', 'test', 'noop', '--list', '--select', 'nothing like it')
         self.assertIn('Cannot find a behaviour called nothing like it', said)
 
+    def test_a_folder_without_a_cluster_driver_is_refused_before_anything_is_imported(self):
+        code = (
+            'import sys; sys.modules["sqlalchemy"] = None; '
+            'from kiln.cli.app import KilnApp; '
+            'sys.exit(KilnApp().run(["driver", "test", "./"]))'
+        )
+        done = subprocess.run(
+            [sys.executable, '-c', code], capture_output=True, text=True, check=False,
+            timeout=120, cwd=self.folder,
+        )  # fmt: skip
+        self.assertEqual((2, ''), (done.returncode, done.stdout))
+        self.assertIn('Cannot use ./: it is not the folder of a cluster driver. The', done.stderr)
+
     def test_the_behaviours_of_compute_drivers_are_listed_without_sqlalchemy(self):
         # In a process of its own: other tests import it.
         code = (
