@@ -14,7 +14,7 @@ from kiln.exceptions import DriverNotFound
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from kiln.cli.app import KilnApp
     from kiln.cluster_drivers.base import ClusterDriver
@@ -30,7 +30,8 @@ DRIVER = argument('driver', metavar='NAME', help=f'{_DRIVER}.')
 DRIVER_OR_ALL = argument(
     'driver', metavar='NAME', nargs='?', help=f'{_DRIVER} (default: all drivers).'
 )
-#: One of these is in each folder of a cluster driver.
+#: One of these is in each folder of a Python package, and of a cluster driver.
+_OF_PACKAGES = ('pyproject.toml', 'setup.cfg', 'setup.py')
 _OF_CLUSTER_DRIVERS = ('driver.yaml', 'driver.py', 'version.py')
 KIND = argument(
     '--kind', choices=KINDS, help='Kind of the driver, where both kinds have one of this name.'
@@ -111,12 +112,15 @@ def is_cluster(app: KilnApp, args: argparse.Namespace) -> bool:
 
 
 def _check_folder(name: str) -> None:
-    """Refuse a folder that is there and has no cluster driver, such as that of a package."""
-    folder = Path(name)
-    if folder.is_dir() and not any((folder / one).is_file() for one in _OF_CLUSTER_DRIVERS):
+    """Refuse the folder of a Python package, which is how compute drivers are written."""
+
+    def has(files: Iterable[str]) -> bool:
+        return any((Path(name) / one).is_file() for one in files)
+
+    if has(_OF_PACKAGES) and not has(_OF_CLUSTER_DRIVERS):
         raise UsageError(
-            f'Cannot use {name}: it is not the folder of a cluster driver. The argument for a '
-            'compute driver is its name, or that of a configured backend, such as acme.'
+            f'Cannot use {name}: it is the folder of a package, and has no cluster driver. The '
+            'argument for a compute driver is its name, or that of a configured backend.'
         )
 
 

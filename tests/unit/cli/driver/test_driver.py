@@ -44,7 +44,8 @@ class Drivers(Shell):
         said = self.fails(2, 'driver', 'test', 'noop', '--list', '--select', 'nothing like it')
         self.assertIn('Cannot find a behaviour called nothing like it', said)
 
-    def test_a_folder_without_a_cluster_driver_is_refused_before_anything_is_imported(self):
+    def test_the_folder_of_a_compute_driver_is_refused_before_anything_is_imported(self):
+        (self.folder / 'pyproject.toml').touch()
         code = (
             'import sys; sys.modules["sqlalchemy"] = None; '
             'from kiln.cli.app import KilnApp; '
@@ -55,7 +56,7 @@ class Drivers(Shell):
             timeout=120, cwd=self.folder,
         )  # fmt: skip
         self.assertEqual((2, ''), (done.returncode, done.stdout))
-        self.assertIn('Cannot use ./: it is not the folder of a cluster driver. The', done.stderr)
+        self.assertIn('Cannot use ./: it is the folder of a package, and has no', done.stderr)
 
     def test_the_behaviours_of_compute_drivers_are_listed_without_sqlalchemy(self):
         # In a process of its own: other tests import it.
