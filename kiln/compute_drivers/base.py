@@ -66,8 +66,7 @@ class AmphoraComputeDriver(ComputeHooks):
     name: str = 'compute'
     owner: str = 'kiln'
     clock: Clock = SYSTEM_CLOCK
-    #: The options that :meth:`open` was given, so that the kit can search for the secret ones.
-    opened_with: Any = None
+    opened_with: Any = None  # The options; the kit searches for the secret ones.
 
     _declared: ClassVar[frozenset[Ability]] = frozenset()
 
@@ -86,8 +85,7 @@ class AmphoraComputeDriver(ComputeHooks):
         ``conf`` has an attribute for each of the class's ``options``.
         """
         driver = cls(conf)  # type: ignore[call-arg]  # the vendor's __init__
-        driver.name, driver.owner, driver.clock = name, owner, clock
-        driver.opened_with = conf
+        driver.name, driver.owner, driver.clock, driver.opened_with = name, owner, clock, conf
         return driver
 
     # ---- what a backend is and can do -----------------------------------
@@ -461,9 +459,8 @@ class AmphoraComputeDriver(ComputeHooks):
 
     def refusal(self, call: Call) -> AmphoraComputeError | None:
         """Return the error that would refuse such a call now, without making the call."""
-        if call.ability is not None and call.ability not in self.abilities:
-            return self._unsupported(call)
-        return None
+        lacks = call.ability is not None and call.ability not in self.abilities
+        return self._unsupported(call) if lacks else None
 
     def _unsupported(self, call: Call) -> UnsupportedOperation:
         return unsupported(call, self.name, self.abilities)
