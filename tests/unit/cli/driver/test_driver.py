@@ -1,12 +1,17 @@
 """The commands about drivers."""
 
 import io
+import logging
 import subprocess
 import sys
 import threading
+import unittest
 
 from kiln.cli.app import KilnApp
+from kiln.cli.driver.test import without_provoked_complaints
+from kiln.exceptions import DeleteFailed
 from kiln.testing.minimal import MinimalDriver
+from kiln.wrappers.executor import executor
 from tests.unit.cli.shell import Shell
 
 
@@ -175,6 +180,18 @@ class Kit(Shell):
         err = self.fails(2, 'driver', 'test', 'east', '--build', 'flavour=tiny')
         self.assertIn("Cannot build with 'flavour': choose from amphora_flavor, ", err)
         self.assertNotIn('self', err)
+
+
+class ProvokedComplaints(unittest.TestCase):
+    def test_a_build_that_guards_could_not_clean_up_in_an_outage_is_no_complaint(self):
+        logger = logging.getLogger(executor.__name__)
+        with self.assertLogs(logger, 'ERROR') as logged:
+            with without_provoked_complaints():
+                logger.error('%s', DeleteFailed('Cannot make sure that nothing is left.'))
+                logger.error('%s', 'Another trouble.')
+            logger.error('%s', DeleteFailed('Cannot make sure after it.'))
+        said = [one.getMessage() for one in logged.records]
+        self.assertEqual(['Another trouble.', 'Cannot make sure after it.'], said)
 
 
 class InterruptedKit(Shell):
