@@ -57,7 +57,8 @@ class AmphoraComputeDriver(ComputeHooks):
     contract_version: ClassVar[int] = CONTRACT_VERSION
     #: Seconds after acceptance in which a build cannot finish, and so is not polled.
     soonest_build_s: ClassVar[float] = 0.0
-    #: oslo.config options of the driver, read from the group of its backend.
+    #: oslo.config options of the driver, read from the group of its backend. The value of a secret
+    #: one is never logged, and shown neither in ``raw`` nor in an error or its causes.
     options: ClassVar[Sequence[Any]] = ()
     #: Abilities of the class that this instance lacks: an old API, a missing permission.
     missing_abilities: frozenset[Ability] = frozenset()
@@ -65,6 +66,7 @@ class AmphoraComputeDriver(ComputeHooks):
     name: str = 'compute'
     owner: str = 'kiln'
     clock: Clock = SYSTEM_CLOCK
+    opened_with: Any = None  # The options; the kit searches for the secret ones.
 
     _declared: ClassVar[frozenset[Ability]] = frozenset()
 
@@ -83,7 +85,7 @@ class AmphoraComputeDriver(ComputeHooks):
         ``conf`` has an attribute for each of the class's ``options``.
         """
         driver = cls(conf)  # type: ignore[call-arg]  # the vendor's __init__
-        driver.name, driver.owner, driver.clock = name, owner, clock
+        driver.name, driver.owner, driver.clock, driver.opened_with = name, owner, clock, conf
         return driver
 
     # ---- what a backend is and can do -----------------------------------
@@ -457,9 +459,8 @@ class AmphoraComputeDriver(ComputeHooks):
 
     def refusal(self, call: Call) -> AmphoraComputeError | None:
         """Return the error that would refuse such a call now, without making the call."""
-        if call.ability is not None and call.ability not in self.abilities:
-            return self._unsupported(call)
-        return None
+        lacks = call.ability is not None and call.ability not in self.abilities
+        return self._unsupported(call) if lacks else None
 
     def _unsupported(self, call: Call) -> UnsupportedOperation:
         return unsupported(call, self.name, self.abilities)

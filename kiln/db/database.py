@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from kiln.clock import Clock
 from kiln.clusters.exceptions import StoreBroken, StoreError
 from kiln.exceptions import Advice
 from kiln.plugins.extras import importing
+
+LOG = logging.getLogger(__name__)
 
 #: The accepted schemes of URLs, with dialect and package of each.
 _DRIVERS = {
@@ -71,8 +74,20 @@ class Contradiction(StoreError):
 class Database:
     """A pool of connections, and the differences between the dialects."""
 
-    def __init__(self, url: str, *, clock: Clock, lock_timeout_s: float = 30.0) -> None:
+    #: Seconds after which it is reported that a server does not answer.
+    silent_s = 3.0
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock,
+        lock_timeout_s: float = 30.0,
+        report: Callable[[str], None] = LOG.warning,
+    ) -> None:
+        """Connect to nothing yet; ``report`` receives a sentence if a server is silent."""
         self._url = parse_url(url)
+        self._report = report
         self.clock = clock
         #: ``sqlite``, ``postgresql`` or ``mariadb``.
         self.kind: str = self._url.get_backend_name()
@@ -195,7 +210,20 @@ class Database:
             )
         if self.kind == 'sqlite':
             sa.event.listen(engine, 'connect', self._prepare_sqlite)
+        else:
+            sa.event.listen(engine, 'do_connect', self._connect)
         return engine
+
+    def _connect(self, dialect: Any, record: Any, args: Any, options: Any) -> Any:
+        words = f'The store at {self.name} has not answered for over {self.silent_s:g} s.'
+        # Connections are pooled, so a thread for each is no cost.
+        told = threading.Timer(self.silent_s, self._report, [words])
+        told.daemon = True
+        told.start()
+        try:
+            return dialect.connect(*args, **options)
+        finally:
+            told.cancel()
 
     def _prepare_sqlite(self, connection: Any, record: Any) -> None:
         # Transactions begin explicitly, not implicitly by sqlite3.
@@ -248,8 +276,9 @@ class Database:
         why = exc.orig if isinstance(exc, sa_exc.DBAPIError) and exc.orig else exc
         lost = isinstance(exc, sa_exc.DBAPIError) and exc.connection_invalidated
         words = ' '.join(str(why.args[-1] if why.args else why).split())
+        end = '' if words.endswith(('.', '?', '!')) else '.'
         doubt = ' The change might or might not be written.' if lost else ''
-        error = self._kind(why)(f'Cannot {verb} the store at {self.name}: {words}.{doubt}')
+        error = self._kind(why)(f'Cannot {verb} the store at {self.name}: {words}{end}{doubt}')
         if lost or self._passes(why):
             error.retryable, error.advice = True, Advice.WAIT
         return error

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kiln.clock import SYSTEM_CLOCK, Clock
@@ -24,6 +25,8 @@ from kiln.db.records.secrets import Secrets
 from kiln.db.tables.schema import REVISION
 from kiln.db.upkeep import revision_of
 from kiln.plugins.service_credentials import credential
+
+LOG = logging.getLogger(__name__)
 
 #: The default key file of a store on a server.
 SERVER_KEYS = Path('/etc/kiln/kiln.keys')
@@ -86,17 +89,18 @@ def open_store(
     clock: Clock = SYSTEM_CLOCK,
     keys: str | os.PathLike[str] | None = None,
     lock_timeout_s: float = 30.0,
+    report: Callable[[str], None] = LOG.warning,
 ) -> Store:
     """Open a store; a missing SQLite file is created with all tables.
 
     ``keys`` is the key file. Its default is the credential of a service, a file beside the
     SQLite file, created on first use, or ``SERVER_KEYS``. Transactions wait for locks for
-    ``lock_timeout_s``.
+    ``lock_timeout_s``. ``report`` receives a sentence if a server is silent.
 
     :raises StoreError: the store cannot be used, or its tables have another revision;
         the message names the command to run.
     """
-    database = open_database(url, clock=clock, lock_timeout_s=lock_timeout_s)
+    database = open_database(url, clock=clock, lock_timeout_s=lock_timeout_s, report=report)
     try:
         _check_revision(database)
     except BaseException:
@@ -105,12 +109,18 @@ def open_store(
     return Store(database, key_file(database, keys))
 
 
-def open_database(url: str, *, clock: Clock, lock_timeout_s: float = 30.0) -> Database:
+def open_database(
+    url: str,
+    *,
+    clock: Clock,
+    lock_timeout_s: float = 30.0,
+    report: Callable[[str], None] = LOG.warning,
+) -> Database:
     """Open a database of any revision; a missing SQLite file is created.
 
     :raises StoreError: the database cannot be used.
     """
-    database = Database(url, clock=clock, lock_timeout_s=lock_timeout_s)
+    database = Database(url, clock=clock, lock_timeout_s=lock_timeout_s, report=report)
     if database.path and not database.path.exists():
         # Imported here, because Alembic is slow to import.
         from kiln.db.tables.upgrade import create_file

@@ -71,6 +71,8 @@ class ConformanceReport:
     essential: frozenset[str] = frozenset()
     #: What an author can do to have more shown.
     advice: str = ''
+    #: The behaviour that was running when the run was interrupted; empty if it was not.
+    interrupted_in: str = ''
     #: Seconds that the whole run took; None if behaviours ran one after the other.
     took_s: float | None = None
 
@@ -84,6 +86,8 @@ class ConformanceReport:
         """The verdict; a run that shows too little is not a pass."""
         if self.of(BehaviourOutcome.FAILED) or self.left_behind:
             return Verdict.FAILED
+        if self.interrupted_in:
+            return Verdict.NOT_SHOWN
         if 2 * len(self.hidden) > len(self._judged) or not self.of(BehaviourOutcome.PASSED):
             return Verdict.NOT_SHOWN
         return Verdict.PASSED
@@ -116,6 +120,7 @@ class ConformanceReport:
             **{outcome.value: len(self.of(outcome)) for outcome in BehaviourOutcome},
             'verdict': self.verdict.value,
             'seconds': self.seconds,
+            'interrupted_in': self.interrupted_in,
             'advice': self.advice if self.hidden else '',
             'left_behind': list(self.left_behind),
             'results': [
@@ -150,7 +155,9 @@ class ConformanceReport:
             f'{len(self.of(BehaviourOutcome.NOT_SHOWN))} cannot be shown here, in '
             f'{self.seconds:.1f} s.'
         )
-        if self.verdict is Verdict.NOT_SHOWN:
+        if self.interrupted_in:
+            yield f'Interrupted in: {self.interrupted_in}. The behaviours after it were not run.'
+        elif self.verdict is Verdict.NOT_SHOWN:
             yield from self._not_a_pass()
         elif self.hidden and self.advice:
             yield self.advice

@@ -12,7 +12,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from kiln.clock import SYSTEM_CLOCK, Clock
-from kiln.testing.report import BehaviourOutcome, BehaviourResult, failure
+from kiln.testing.report import (
+    BehaviourOutcome,
+    BehaviourResult,
+    ConformanceReport,
+    failure,
+)
 
 if TYPE_CHECKING:
     # For the type checker only: with a real base every test runner
@@ -28,6 +33,18 @@ __unittest = True
 Progress = Callable[[BehaviourResult], None]
 #: The class of a behaviour, its subject, and the name of its method.
 Behaviour = tuple[type, str, str]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Raised when a run is interrupted; has the report of what ran until then."""
+
+    def __init__(self, results: Iterable[BehaviourResult], running: str) -> None:
+        super().__init__()
+        self.results = tuple(results)
+        #: The sentence of the behaviour that was running.
+        self.running = running
+        #: Set by the kit, which knows the driver.
+        self.report: ConformanceReport | None = None
 
 
 class Behaviours(_TestCase):
@@ -113,14 +130,20 @@ def selected(suites: Iterable[type], select: Iterable[str] | None) -> Iterator[B
 def run(
     given: type[unittest.TestCase], behaviours: Iterable[Behaviour], progress: Progress | None
 ) -> tuple[BehaviourResult, ...]:
-    """Run behaviours; ``given`` is the filled-in fixture of the kit."""
-    results = []
+    """Run behaviours; ``given`` is the filled-in fixture of the kit.
+
+    :raises Interrupted: on Ctrl-C.
+    """
+    results: list[BehaviourResult] = []
     for (suite, subject), group in itertools.groupby(behaviours, lambda one: one[:2]):
         judged: Any = type(subject, (given, suite), {})
         try:
             for _, _, name in group:
                 case = judged(name)
-                result = show(case, subject)
+                try:
+                    result = show(case, subject)
+                except KeyboardInterrupt as exc:
+                    raise Interrupted(results, _sentence(name)) from exc
                 if not case.applies:
                     continue
                 results.append(result)

@@ -73,6 +73,21 @@ class FileNoopConformance(InstantNoopConformance):
         return NoopDriver(cloud=NoopCloud(clock=self._clock, path=self._path, **latencies))
 
 
+class HoldingNoopConformance(InstantNoopConformance):
+    """One cloud for all behaviours, which frees a port only when the machine is gone."""
+
+    one_backend = True
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        ports = {'port-1': 'net-1', 'port-2': 'net-1'}
+        cls.cloud = NoopCloud(clock=VirtualClock(), ports=ports, **LATENCIES)
+
+    def make_driver(self):
+        return NoopDriver(cloud=self.cloud)
+
+
 class BlinkingNoopDriver(NoopDriver):
     """Loses sight of what is being built, as Nova does on its way to a host."""
 

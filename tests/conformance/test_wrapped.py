@@ -9,7 +9,12 @@ from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.telemetry.events import Listener, Listeners
 from kiln.testing.clock import VirtualClock
-from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
+from kiln.testing.conformance import (
+    BehaviourOutcome,
+    ComputeDriverConformance,
+    FaultConformance,
+    run_conformance,
+)
 from kiln.wrappers.base import DriverWrapper
 from kiln.wrappers.circuit.breaker import BreakerDriver
 from kiln.wrappers.circuit.settings import CircuitSettings
@@ -55,6 +60,20 @@ class BreakerConformance(WrappedConformance, unittest.TestCase):
 class RateConformance(WrappedConformance, unittest.TestCase):
     def wrap(self, driver):
         return RateDriver(driver, settings=PLENTY)
+
+
+class LongPauseTest(unittest.TestCase):
+    """A circuit whose pause is far longer than any effect of the backend."""
+
+    def test_the_kit_waits_for_the_pause_and_leaves_nothing_to_warn_about(self):
+        def make_driver():
+            settings = CircuitSettings(minimum_calls=1, open_s=300)
+            cloud = NoopCloud(clock=VirtualClock(), build_s=1)
+            return BreakerDriver(NoopDriver(cloud=cloud), settings=settings)
+
+        with self.assertNoLogs('kiln', 'WARNING'):
+            report = run_conformance(make_driver, select=['Outages'], timeout_s=10)
+        self.assertEqual(3, len(report.of(BehaviourOutcome.PASSED)), report.render())
 
 
 class AssembledConformance(WrappedConformance, unittest.TestCase):

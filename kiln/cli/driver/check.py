@@ -86,7 +86,7 @@ class Check(KilnLister):
         from kiln.cli.site.stores import configured_store
         from kiln.cluster_drivers.selection.pins import PinState, check_pin
 
-        with configured_store(self.app.settings) as store:
+        with configured_store(self.app.settings, report=self.app.say) as store:
             clusters = store.clusters.list()
         for cluster in clusters:
             if only is not None and cluster.pin.name not in {one.name for one in only}:

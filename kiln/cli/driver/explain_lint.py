@@ -91,7 +91,7 @@ class Explain(KilnCommand):
 
         if name is None:
             return Request()
-        with configured_store(self.app.settings) as store:
+        with configured_store(self.app.settings, report=self.app.say) as store:
             found = store.templates.get(name)
         kind = found.machine.server_type
         return Request(driver=found.driver, coe=found.coe, server_type=kind and kind.value)

@@ -14,7 +14,7 @@ from kiln.exceptions import DriverNotFound
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from kiln.cli.app import KilnApp
     from kiln.cluster_drivers.base import ClusterDriver
@@ -30,6 +30,9 @@ DRIVER = argument('driver', metavar='NAME', help=f'{_DRIVER}.')
 DRIVER_OR_ALL = argument(
     'driver', metavar='NAME', nargs='?', help=f'{_DRIVER} (default: all drivers).'
 )
+#: One of these is in each folder of a Python package, and of a cluster driver.
+_OF_PACKAGES = ('pyproject.toml', 'setup.cfg', 'setup.py')
+_OF_CLUSTER_DRIVERS = ('driver.yaml', 'driver.py', 'version.py')
 KIND = argument(
     '--kind', choices=KINDS, help='Kind of the driver, where both kinds have one of this name.'
 )
@@ -102,8 +105,23 @@ def is_cluster(app: KilnApp, args: argparse.Namespace) -> bool:
     # A configured backend can have any name, so it is searched first.
     if args.name in app.backends.backends():
         return False
-    named = {one.name for one in catalogue_of(app.settings).records}
-    return is_path(args.name) or args.name in named
+    if is_path(args.name):
+        _check_folder(args.name)
+        return True
+    return args.name in {one.name for one in catalogue_of(app.settings).records}
+
+
+def _check_folder(name: str) -> None:
+    """Refuse the folder of a Python package, which is how compute drivers are written."""
+
+    def has(files: Iterable[str]) -> bool:
+        return any((Path(name) / one).is_file() for one in files)
+
+    if has(_OF_PACKAGES) and not has(_OF_CLUSTER_DRIVERS):
+        raise UsageError(
+            f'Cannot use {name}: it is the folder of a package, and has no cluster driver. The '
+            'argument for a compute driver is its name, or that of a configured backend.'
+        )
 
 
 def is_path(name: str) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,11 +26,11 @@ from kiln.cli.exit_codes import ExitCode, UsageError
 from kiln.clusters.exceptions import ClusterDriverUnknown
 from kiln.compute.loading import load_compute_driver
 from kiln.compute_drivers.base import AmphoraComputeDriver
-from kiln.exceptions import DriverNotFound
+from kiln.exceptions import DeleteFailed, DriverNotFound
 from kiln.wrappers.base import DriverWrapper
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from kiln.compute.facade import Compute
     from kiln.testing.conformance import BehaviourResult, ConformanceReport
@@ -87,6 +89,8 @@ _CLUSTER = group(
 )
 
 
+#: The logger of the guards about a build that they could not clean up.
+_GUARDS = 'kiln.wrappers.executor.executor'
 #: By the verdict of the report.
 _STATUS = {
     'passed': ExitCode.OK,
@@ -138,14 +142,22 @@ class Test(KilnCommand):
         judge = self._cluster if of_cluster else self._compute
         try:
             report = judge(parsed_args, progress if live else None)
+        except KeyboardInterrupt as exc:
+            # What has ended by now is known, and it names the behaviour that hangs.
+            if (known := getattr(exc, 'report', None)) is not None:
+                self._write(parsed_args, known, live)
+            raise
         except (DriverNotFound, ClusterDriverUnknown) as exc:
             if is_path(parsed_args.name) or not Path(parsed_args.name).is_dir():
                 raise
             raise type(exc)(f'{exc} To test the folder, write ./{parsed_args.name}.') from exc
+        self._write(parsed_args, report, live)
+        self.status = _STATUS[report.verdict.value]
+
+    def _write(self, args: argparse.Namespace, report: ConformanceReport, live: bool) -> None:
         if live:
             self.app.stderr.write('\n')
-        self.write_as(parsed_args.formatter, text=report.render(), data=report.to_dict())
-        self.status = _STATUS[report.verdict.value]
+        self.write_as(args.formatter, text=report.render(), data=report.to_dict())
 
     def _list(self, args: argparse.Namespace, of_cluster: bool) -> None:
         subjects: dict[str, list[str]] = {}
@@ -198,15 +210,16 @@ class Test(KilnCommand):
                 return _Guarded(self.app.backends.open(args.name))
             return self.app.backends.open_driver(args.name)
 
-        return run_conformance(
-            make_driver,
-            select=args.select,
-            build_arguments=_build_arguments(args.build),
-            port_ids=args.port,
-            network_ids=args.network,
-            timeout_s=args.timeout,
-            progress=progress,
-        )
+        with without_provoked_complaints():
+            return run_conformance(
+                make_driver,
+                select=args.select,
+                build_arguments=_build_arguments(args.build),
+                port_ids=args.port,
+                network_ids=args.network,
+                timeout_s=args.timeout,
+                progress=progress,
+            )
 
     def _cluster(self, args: argparse.Namespace, progress: Progress) -> ConformanceReport:
         from kiln.testing.clusters.suite import behaviours, run_cluster_conformance
@@ -221,6 +234,26 @@ class Test(KilnCommand):
             thorough=args.thorough,
             progress=progress,
         )
+
+
+@contextlib.contextmanager
+def without_provoked_complaints() -> Iterator[None]:
+    """Leave out of the log what the faults of the kit provoke in the guards.
+
+    Guards report a build that they could not clean up because of an outage. The kit removes it,
+    or reports that it could not.
+    """
+    logger = logging.getLogger(_GUARDS)
+    logger.addFilter(_is_unprovoked)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_is_unprovoked)
+
+
+def _is_unprovoked(record: logging.LogRecord) -> bool:
+    args = record.args
+    return not (isinstance(args, tuple) and args and isinstance(args[0], DeleteFailed))
 
 
 def _check_selection(args: argparse.Namespace, found: bool) -> None:

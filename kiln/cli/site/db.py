@@ -24,7 +24,7 @@ def _database(app: KilnApp) -> contextlib.closing[Database]:
 
     Import modules that need SQLAlchemy after this: it reports what is not installed.
     """
-    return contextlib.closing(configured_database(app.settings))
+    return contextlib.closing(configured_database(app.settings, app.say))
 
 
 class Upgrade(KilnCommand):

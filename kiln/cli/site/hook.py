@@ -76,7 +76,7 @@ class Skip(KilnCommand):
             # A mistake in the hooks of this host must not prevent the skip.
             self.app.complain(exc)
             hooks = ()
-        with configured_store(self.app.settings, self.app.clock) as store:
+        with configured_store(self.app.settings, self.app.clock, self.app.say) as store:
             from kiln.hooks.skips import skip_event
 
             operation = store.operations.get(parsed_args.operation)
@@ -136,7 +136,7 @@ class Test(KilnShow):
 
     def _cluster(self, word: str) -> Cluster:
         if not Path(word).is_file():
-            with configured_store(self.app.settings, self.app.clock) as store:
+            with configured_store(self.app.settings, self.app.clock, self.app.say) as store:
                 return store.clusters.get(word)
         from kiln.hooks.sample import sample_cluster
 

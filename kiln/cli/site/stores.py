@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 
-def configured_store(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Store:
-    """Open the store; the caller closes it.
+def configured_store(
+    conf: Any, clock: Clock = SYSTEM_CLOCK, report: Callable[[str], None] = LOG.warning
+) -> Store:
+    """Open the store; the caller closes it. ``report`` is told if its server is silent.
 
     :raises ConfigurationError: a package that it needs is not installed.
     :raises StoreError: the store cannot be used, or its tables have another revision.
@@ -43,15 +45,17 @@ def configured_store(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Store:
         # Only commands on clusters need SQLAlchemy, and it takes a while to import.
         from kiln.db.store import open_store
     url, wait_s = _url(conf), conf.db.lock_timeout
-    return open_store(url, clock=clock, keys=conf.db.key_file, lock_timeout_s=wait_s)
+    return open_store(
+        url, clock=clock, keys=conf.db.key_file, lock_timeout_s=wait_s, report=report
+    )
 
 
-def configured_database(conf: Any) -> Database:
+def configured_database(conf: Any, report: Callable[[str], None] = LOG.warning) -> Database:
     """Open the database, whatever its revision; otherwise like ``configured_store``."""
     with clusters_extra():
         from kiln.db.store import open_database
     url, wait_s = _url(conf), conf.db.lock_timeout
-    return open_database(url, clock=SYSTEM_CLOCK, lock_timeout_s=wait_s)
+    return open_database(url, clock=SYSTEM_CLOCK, lock_timeout_s=wait_s, report=report)
 
 
 def _url(conf: Any) -> str:
@@ -105,11 +109,11 @@ def configured_site(
     """Open the site: its store, and on demand its cluster drivers and backends.
 
     ``listeners`` receive the events of the backends, and ``report`` a sentence for each
-    unknown option of a backend.
+    unknown option of a backend, and if the server of the store is silent.
 
     The caller closes it. Raises the errors of ``configured_store``.
     """
-    store = configured_store(conf, clock)
+    store = configured_store(conf, clock, report)
     # Callers of the store alone need neither the engine nor backends nor YAML.
     with clusters_extra():
         from kiln.cluster_service.site import open_site

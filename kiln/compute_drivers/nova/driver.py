@@ -22,7 +22,7 @@ class NovaDriver(ServerDriver):
     def open(cls, conf: Any, *, name: str, owner: str, clock: Clock = SYSTEM_CLOCK) -> Self:
         made = cast('type[Self]', _listening()) if conf.notification_url else cls
         driver = made(conf, clock=clock)
-        driver.name, driver.owner = name, owner
+        driver.name, driver.owner, driver.opened_with = name, owner, conf
         return driver
 
 

@@ -39,7 +39,7 @@ from kiln.testing.clusters.beside import Beside, kills
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.subjects import find_driver
 from kiln.testing.report import BehaviourResult, ConformanceReport
-from kiln.testing.runner import Behaviour, Progress, run, selected, subject_of
+from kiln.testing.runner import Behaviour, Interrupted, Progress, run, selected, subject_of
 
 _ADVICE = (
     'To have more shown, write a bench for the driver, or more methods of its bench; it opens '
@@ -108,6 +108,7 @@ def run_cluster_conformance(
     :param crashes: Number of processes killed at random; None uses the default, a few.
     :param thorough: Kill at each commit and call of each operation, not at three of them.
     :param progress: Called with the result of each behaviour as it ends.
+    :raises Interrupted: on Ctrl-C; it has the report of the behaviours that ended before.
     :raises ClusterError: the driver does not exist, or its files are wrong.
     """
     driver_class = find_driver(driver)
@@ -121,7 +122,16 @@ def run_cluster_conformance(
     if crashes is not None:
         attributes['crashes'] = crashes
     started = time.monotonic()
-    results = _results(attributes, list(behaviours(select, driver_class)), progress)
+    try:
+        results = _results(attributes, list(behaviours(select, driver_class)), progress)
+    except Interrupted as exc:
+        exc.report = ConformanceReport(
+            driver=driver_class.name,
+            results=exc.results,
+            took_s=time.monotonic() - started,
+            interrupted_in=exc.running,
+        )
+        raise
     own = not issubclass(driver_class, NodeClusterDriver)
     return ConformanceReport(
         driver=driver_class.name,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from kiln.testing.conformance.hanging import Hangs, HangWatch
 from kiln.testing.conformance.wording import (
     around,
     contrast,
@@ -21,6 +22,7 @@ from kiln.testing.conformance.wording import (
 )
 from kiln.testing.report import failure
 from kiln.testing.runner import Behaviours, sentence_of
+from kiln.wrappers.base import DriverWrapper
 
 # As in runner.py.
 __unittest = True
@@ -30,14 +32,35 @@ _VERDICTS = (AssertionError, unittest.SkipTest)
 
 E = TypeVar('E', bound=BaseException)
 
+#: How much longer a call can take behind guards.
+_BY_GUARDS = 10
+
 
 class Assertions(Behaviours):
     """Base of the fixture of compute drivers."""
 
     driver: Any = None
+    #: Seconds within which every effect must have taken place; 0 takes those of the bench.
+    timeout_s: float = 0.0
+    #: Real seconds after which a call that has not returned ends its behaviour as a failure, if
+    #: timeout_s and soon_s are not more: a machine can be busy.
+    hang_s: float = 30.0
+
+    def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
+        """Run the behaviour; a call that does not return ends it as a failure."""
+        with HangWatch(self._hang_s, lambda: self.driver):
+            return super().run(result)
+
+    def _hang_s(self) -> float:
+        # The longest wait of the kit itself is a poll until timeout_s, and its last call. Guards
+        # repeat a call, and wait before they do.
+        longest_s = max(self.hang_s, self.timeout_s + self.soon_s)
+        return longest_s * _BY_GUARDS if isinstance(self.driver, DriverWrapper) else longest_s
 
     def words_of(self, error: BaseException) -> str:
         """Return the text of the failure of a behaviour that ended with an error."""
+        if isinstance(error, Hangs):
+            return failure(f'{sentence_of(self)}, and each call returns', str(error), self.read())
         seen = error_in_words(error, self.driver)
         return failure(f'{sentence_of(self)}, without an error', seen, self.read())
 
@@ -48,6 +71,8 @@ class Assertions(Behaviours):
             method()
         except _VERDICTS:
             raise
+        except Hangs as exc:
+            self.fail(self.words_of(exc))
         except Exception as exc:
             exc.add_note(self.words_of(exc))
             raise
@@ -71,6 +96,15 @@ class Assertions(Behaviours):
     def assertFalse(self, expr: Any, msg: Any = None) -> None:  # noqa: N802
         if expr:
             self.broken(msg or sentence_of(self), 'it is not so' if expr is True else shown(expr))
+
+    def assert_retryable(self, error: Any, call: str, retryable: bool = True) -> None:
+        """Fail unless an error says that the call can be retried, or that it cannot."""
+        if error.retryable is not retryable:
+            kind = type(error).__name__
+            self.broken(
+                f'{call} raises an error with retryable={retryable}',
+                f'{kind} with retryable={error.retryable}: {error}',
+            )
 
     def assertIs(self, expr1: object, expr2: object, msg: Any = None) -> None:  # noqa: N802
         if expr1 is not expr2:

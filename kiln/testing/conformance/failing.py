@@ -21,6 +21,7 @@ from kiln.exceptions import (
 )
 from kiln.models import State
 from kiln.testing.conformance.guarded import GuardedFixture
+from kiln.testing.conformance.hanging import where_it_is
 
 # As in runner.py.
 __unittest = True
@@ -122,6 +123,38 @@ class FaultFixture(GuardedFixture):
             raise CannotBeShown('this backend fails a build at once') from exc
         self.settle(amphora_id, State.ERROR)
         return amphora_id
+
+    def stalled(self, **given: object) -> str:
+        """Build an instance that never comes up, and return its id; the build must return soon."""
+        self.faults.stall_build()
+        return self.returns_soon('build()', lambda: self.build(**given))
+
+    def returns_soon(self, call: str, act: Callable[[], T]) -> T:
+        """Make a call on another thread, as it might never return; return its result."""
+        results: list[T] = []
+        errors: list[Exception] = []
+
+        def work() -> None:
+            try:
+                results.append(act())
+            # A wrong driver can raise anything.
+            except Exception as exc:
+                errors.append(exc)
+
+        thread = threading.Thread(target=work, daemon=True)
+        with self.soon(call):
+            thread.start()
+            thread.join(self.soon_s)
+            if not results and not errors:
+                place = where_it_is(thread, self.driver)
+                self.broken(
+                    f'{call} returns within {self.soon_s:g} s (soon_s), though no effect comes',
+                    f'it had not returned then: {self.soon_rule}'
+                    + (f' It is at {place}' if place else ''),
+                )
+        if errors:
+            raise errors[0]
+        return results[0]
 
     def with_key(self, key: str) -> list[str]:
         """Return the ids of all instances that were built with a key."""

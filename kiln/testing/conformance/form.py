@@ -31,6 +31,10 @@ class WrongForm(Exception):
         self.behaviour = behaviour
 
 
+class WrongBench(WrongForm):
+    """The bench of a driver cannot be made, whatever the reason."""
+
+
 def open_checked(
     make_driver: Callable[[], AmphoraComputeDriver],
 ) -> tuple[AmphoraComputeDriver, Bench]:
@@ -51,7 +55,7 @@ def open_checked(
         raise WrongForm(opens, expected, seen, AmphoraComputeDriver) from exc
     try:
         check_form(type(driver))
-        return driver, bench_of(driver)
+        return driver, _bench_of(driver)
     except DriverLoadError as exc:
         driver.close()
         raise WrongForm(opens, 'the bench of the driver', in_words(exc), Bench) from exc
@@ -59,6 +63,23 @@ def open_checked(
         if isinstance(driver, AmphoraComputeDriver):
             driver.close()
         raise
+
+
+def _bench_of(driver: AmphoraComputeDriver) -> Bench:
+    try:
+        return bench_of(driver)
+    except DriverLoadError:
+        raise
+    # A wrong bench can raise anything.
+    except Exception as exc:
+        driver.close()
+        layer = driver
+        while hasattr(layer, 'inner'):
+            layer = layer.inner
+        name = getattr(layer, 'bench', None)
+        opens = 'test_the_driver_opens_with_its_bench'
+        expected = f'{name}(driver) makes the bench of the driver'
+        raise WrongBench(opens, expected, error_in_words(exc, layer), Bench) from exc
 
 
 @functools.cache

@@ -14,10 +14,9 @@ from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.models import State
 from kiln.testing.conformance.fixture import ConformanceFixture
+from kiln.testing.conformance.sweep import without_guards
 from kiln.testing.conformance.wording import in_words
 from kiln.wrappers.base import DriverWrapper
-from kiln.wrappers.circuit.breaker import BreakerDriver
-from kiln.wrappers.executor.executor import ExecutorDriver
 from kiln.wrappers.operations.operation import Operation
 
 #: Seconds to advance in each step, and real seconds to let other threads run.
@@ -26,8 +25,6 @@ _STEP_S, _REAL_STEP_S = 0.05, 0.001
 _LONG_STEP_S = 0.25
 #: The first step: on a real clock most of what is waited for comes at once.
 _FIRST_STEP_S = 0.01
-#: The guards that a Compute adds; a driver cannot have the same guard twice.
-_GUARDS = (BreakerDriver, ExecutorDriver)
 
 
 class Gate(DriverWrapper):
@@ -104,13 +101,3 @@ class GuardedFixture(ConformanceFixture):
         if seen is None or seen.state is not state:
             now = 'gone' if seen is None else in_words(seen)
             self.broken(f'amphora {amphora_id} stays {state.value}', f'{what}, and it is {now}')
-
-
-def without_guards(driver: AmphoraComputeDriver) -> AmphoraComputeDriver:
-    """Return the outermost layer of a driver below the guards of a Compute."""
-    outermost, layer = driver, driver
-    while isinstance(layer, DriverWrapper):
-        if isinstance(layer, _GUARDS):
-            outermost = layer.inner
-        layer = layer.inner
-    return outermost

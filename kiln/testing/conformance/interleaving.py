@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
@@ -58,13 +58,20 @@ class Meeting(Generic[T]):
 def at_once(*actions: Callable[[], T]) -> list[T]:
     """Run all actions at the same time, each on its own thread; return their results."""
     barrier = threading.Barrier(len(actions))
+    futures = [Future[T]() for _ in actions]
 
-    def act(action: Callable[[], T]) -> T:
+    def act(action: Callable[[], T], future: Future[T]) -> None:
         barrier.wait()
-        return action()
+        try:
+            future.set_result(action())
+        # A wrong driver can raise anything.
+        except BaseException as exc:
+            future.set_exception(exc)
 
-    with ThreadPoolExecutor(len(actions)) as pool:
-        return [future.result() for future in [pool.submit(act, one) for one in actions]]
+    for one in zip(actions, futures, strict=True):
+        # Not of a pool: a process waits at its end for the threads of pools, and one can hang.
+        threading.Thread(target=act, args=one, name='kit-at-once', daemon=True).start()
+    return [future.result() for future in futures]
 
 
 def meetings(

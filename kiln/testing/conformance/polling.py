@@ -28,8 +28,6 @@ class Polling(Assertions):
 
     driver: AmphoraComputeDriver
     time: Clock
-    #: Seconds within which every effect must have taken place; 0 takes those of the bench.
-    timeout_s: float = 0.0
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass; a test clock is advanced and takes no real time."""

@@ -36,10 +36,17 @@ from kiln.testing.conformance.behaviours.translation import Translation
 from kiln.testing.conformance.behaviours.values import Values
 from kiln.testing.conformance.behaviours.watching import Watching
 from kiln.testing.conformance.fixture import ConformanceFixture
-from kiln.testing.conformance.form import WrongForm, open_checked
+from kiln.testing.conformance.form import WrongBench, WrongForm, open_checked
 from kiln.testing.conformance.sweep import remains, sweep
 from kiln.testing.report import BehaviourOutcome, ConformanceReport
-from kiln.testing.runner import Behaviour, Progress, result_of, run, selected
+from kiln.testing.runner import (
+    Behaviour,
+    Interrupted,
+    Progress,
+    result_of,
+    run,
+    selected,
+)
 
 
 class ComputeDriverConformance(
@@ -104,6 +111,7 @@ def run_conformance(
     builds there. ``select`` has names or subjects, with wildcards; ``progress`` is
     called with the result of each behaviour as it ends.
 
+    :raises Interrupted: on Ctrl-C; it has the report of the behaviours that ended before.
     :raises DriverLoadError: the driver names a bench that cannot be imported.
     """
 
@@ -127,17 +135,23 @@ def run_conformance(
     try:
         driver, bench = open_checked(make_driver)
     except WrongForm as exc:
-        if _is_of_caller(exc.__cause__):
+        if not isinstance(exc, WrongBench) and _is_of_caller(exc.__cause__):
             raise exc.__cause__ from None
         return _of_wrong_form(exc, wanted, progress)
     driver.close()
     try:
         results = run(Given, wanted, progress)
-    except BaseException:
-        # Interrupted: send the deletes, but do not wait for them.
-        with contextlib.closing(make_driver()) as driver:
-            sweep(driver, Given.prefix)
-        raise
+    except BaseException as exc:
+        if isinstance(exc, Interrupted):
+            exc.report = ConformanceReport(
+                driver=driver.name, results=exc.results, interrupted_in=exc.running
+            )
+        # Send the deletes, but do not wait for them. A second Ctrl-C ends even this.
+        try:
+            with contextlib.closing(make_driver()) as driver:
+                sweep(driver, Given.prefix)
+        finally:
+            raise exc
     with contextlib.closing(make_driver()) as driver:
         left = remains(driver, Given.prefix, clock or driver.clock, timeout_s or bench.timeout_s)
         return ConformanceReport(driver=driver.name, results=results, left_behind=left)

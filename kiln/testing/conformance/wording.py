@@ -103,11 +103,34 @@ def error_in_words(error: BaseException, driver: object = None) -> str:
     """
     if driver is not None:
         folders = _folders_of(driver)
-        line = _raised_at(error, lambda path: any(map(path.is_relative_to, folders)))
+        line = _raised_at(error, lambda path: _is_in(path, folders))
     else:
         line = _raised_at(error, lambda path: not path.is_relative_to(_KILN))
     words = in_words(error)
     return f'{words.rstrip(".")}, raised at {line}' if line else words
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line of a program."""
+
+    file: str
+    number: int | None
+    function: str
+
+    def __str__(self) -> str:
+        path = Path(self.file)
+        return f'{path.parent.name}/{path.name}, line {self.number}, in {self.function}()'
+
+
+def place_of(lines: Iterable[Line], driver: object) -> str:
+    """Return the first line that is in the package of a driver, in words."""
+    folders = _folders_of(driver) if driver is not None else set()
+    return next((str(one) for one in lines if _is_in(Path(one.file), folders)), '')
+
+
+def _is_in(path: Path, folders: Collection[Path]) -> bool:
+    return any(map(path.is_relative_to, folders))
 
 
 def _folders_of(driver: Any) -> set[Path]:
@@ -128,9 +151,8 @@ def _raised_at(error: BaseException, wanted: Callable[[Path], bool]) -> str:
     for frame in itertools.chain.from_iterable(
         reversed(traceback.extract_tb(one.__traceback__)) for one in reversed(chain)
     ):
-        path = Path(frame.filename)
-        if wanted(path):
-            return f'{path.parent.name}/{path.name}, line {frame.lineno}, in {frame.name}()'
+        if wanted(Path(frame.filename)):
+            return str(Line(file=frame.filename, number=frame.lineno, function=frame.name))
     return ''
 
 

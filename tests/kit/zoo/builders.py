@@ -68,7 +68,7 @@ class LooksBeforeItLocks(MinimalAnimal):
     def _build(self, request):
         known = self._find_build(request.build_key)
         # In the pool of the eight concurrent builds; two threads alone never meet.
-        if threading.current_thread().name.startswith('ThreadPool'):
+        if threading.current_thread().name == 'kit-at-once':
             self._meet()
         return self.build_anyway(request) if known is None else adopted(request, known)
 

@@ -1,10 +1,27 @@
 """Animals with defects in deletes and in waiting."""
 
 import threading
+from types import MappingProxyType
 
+from kiln.compute_drivers.noop.bench import NoopBench
 from kiln.exceptions import DeleteFailed, InstanceNotFoundError
 from kiln.models import ComputeStatus, State
 from tests.kit.zoo.species import MinimalAnimal, NoopAnimal, caught_by
+
+#: Behaviours in which an instance does not come up.
+STALLED = (
+    'test_a_build_of_an_instance_that_does_not_come_up_returns_soon',
+    'test_an_instance_that_does_not_come_up_is_not_reported_active',
+    'test_instances_that_do_not_come_up_can_be_deleted_in_any_order',
+)
+#: Real seconds between two polls of an instance.
+_POLL_S = 0.02
+
+
+class ImpatientBench(NoopBench):
+    """Does not wait long for a call that does not return."""
+
+    soon_s = 1.0
 
 
 @caught_by(
@@ -132,7 +149,7 @@ class DeletesNothingSuspended(NoopAnimal):
         super()._delete(amphora_id)
 
 
-@caught_by('test_a_build_returns_before_its_effect')
+@caught_by('test_a_build_returns_before_its_effect', *STALLED)
 class WaitsForItsBuild(NoopAnimal):
     """Returns from a build when the instance is active."""
 
@@ -141,6 +158,29 @@ class WaitsForItsBuild(NoopAnimal):
         for _ in range(6):
             self.clock.advance(5)
         return amphora_id
+
+
+@caught_by(*STALLED)
+class WaitsWhileItBuilds(NoopAnimal):
+    """Waits for builds as long as they take, in a cloud that is quick."""
+
+    cloud_options = MappingProxyType({})
+    bench = f'{__name__}:ImpatientBench'
+
+    def __init__(self):
+        super().__init__()
+        self._closed = threading.Event()
+
+    def _build(self, request):
+        amphora_id = super()._build(request)
+        while super()._status(amphora_id).state is State.BUILDING:
+            if self._closed.wait(_POLL_S):
+                break
+        return amphora_id
+
+    def close(self):
+        self._closed.set()
+        super().close()
 
 
 @caught_by(

@@ -12,7 +12,7 @@ from kiln.exceptions import (
     InvalidBuildRequest,
     ServiceUnavailable,
 )
-from kiln.models import Resource, State
+from kiln.models import Ability, Resource, State
 from tests.kit.zoo.builders import Altering
 from tests.kit.zoo.species import NO_ADDRESS, PLACED, MinimalAnimal, NoopAnimal, caught_by
 
@@ -327,6 +327,67 @@ class KeepsPortsOfErrors(Leaking):
         with contextlib.suppress(InstanceNotFoundError):
             amphora = super()._get(amphora_id)
             if amphora.state is State.ERROR:
+                self.kept.update(one.port_id for one in amphora.addresses)
+        super()._delete(amphora_id)
+
+
+class Unplugged(Leaking):
+    """Base of animals that cannot attach ports: only a build can show that one is kept."""
+
+    missing_abilities = frozenset({Ability.ATTACH_PORT, Ability.DETACH_PORT})
+
+    def _build(self, request):
+        if self.kept.intersection(request.port_ids):
+            raise BuildConflict(
+                f'Cannot build {request.name}: its port is in use.', build_key=request.build_key
+            )
+        return super()._build(request)
+
+
+@caught_by('test_a_refused_build_gives_its_ports_back')
+class ReservesPortsOfRefusedBuilds(Unplugged):
+    """Reserves the ports of a build before it sends the build, and attaches none."""
+
+    def _build(self, request):
+        try:
+            return super()._build(request)
+        except ServiceUnavailable:
+            self.kept.update(request.port_ids)
+            raise
+
+
+@caught_by('test_a_build_with_a_free_and_a_taken_port_takes_neither', PLACED[2])
+class ReservesPortsOfConflicts(Unplugged):
+    """Reserves the free ports of a build that is refused, and attaches none."""
+
+    def _build(self, request):
+        try:
+            return super()._build(request)
+        except BuildConflict:
+            self.kept.update(request.port_ids)
+            raise
+
+
+@caught_by('test_the_ports_of_an_instance_in_error_are_free_when_it_is_deleted')
+class ReservesPortsOfErrors(Unplugged):
+    """Releases only the ports of instances that run, and attaches none."""
+
+    def _delete(self, amphora_id):
+        with contextlib.suppress(InstanceNotFoundError):
+            amphora = super()._get(amphora_id)
+            if amphora.state is State.ERROR:
+                self.kept.update(one.port_id for one in amphora.addresses)
+        super()._delete(amphora_id)
+
+
+@caught_by('test_a_build_can_have_the_port_of_an_instance_that_was_deleted')
+class ReservesPortsForEver(Unplugged):
+    """Never releases the port of an instance that ran, and attaches none."""
+
+    def _delete(self, amphora_id):
+        with contextlib.suppress(InstanceNotFoundError):
+            amphora = super()._get(amphora_id)
+            if amphora.state is State.ACTIVE:
                 self.kept.update(one.port_id for one in amphora.addresses)
         super()._delete(amphora_id)
 

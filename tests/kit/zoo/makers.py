@@ -177,6 +177,7 @@ class DeletesNothingThatReboots(NoopAnimal):
 @caught_by(
     'test_a_delete_whose_answer_was_lost_can_be_repeated',
     'test_a_build_and_a_delete_in_an_outage_can_be_repeated_after_it',
+    'test_a_refusal_is_the_error_of_its_reason',
 )
 class FailsToDeleteAgain(NoopAnimal):
     """Refuses to repeat a delete whose answer was lost."""

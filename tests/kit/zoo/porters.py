@@ -383,7 +383,7 @@ class TrustsItsLook(Placing):
         has = {one.address for other in self.cloud.instances() for one in other.addresses}
         if not asked or asked & has:
             return super()._build(request)
-        if threading.current_thread().name.startswith('ThreadPool'):
+        if threading.current_thread().name == 'kit-at-once':
             with contextlib.suppress(threading.BrokenBarrierError):
                 self._window.wait(timeout=0.5)
         try:

@@ -7,13 +7,18 @@ import functools
 import gzip
 import logging
 import threading
+import types
+
+from oslo_config import cfg
 
 from kiln.exceptions import (
     Advice,
     BuildDiffers,
     BuildOutcomeUnknown,
     InstanceNotFoundError,
+    InsufficientCapacity,
     InvalidBuildRequest,
+    QuotaExceeded,
     UnsupportedOperation,
 )
 from kiln.models import Ability, Amphora, ComputeStatus
@@ -105,7 +110,9 @@ class FindsFaultWithAll(Describing):
         return dataclasses.replace(amphora, fault='none')
 
 
-@caught_by('test_states_are_members_of_the_state_enum')
+@caught_by(
+    'test_states_are_members_of_the_state_enum', 'test_each_fact_has_the_type_of_the_contract'
+)
 class SpeaksItsOwnLanguage(MinimalAnimal):
     """Answers in the backend's words."""
 
@@ -204,7 +211,7 @@ class ContradictsItself(Missing):
         return error
 
 
-@caught_by('test_no_secret_of_a_build_is_logged')
+@caught_by('test_no_secret_is_logged')
 class LogsWhatItBuilds(NoopAnimal):
     """Writes the whole request into the log."""
 
@@ -214,7 +221,7 @@ class LogsWhatItBuilds(NoopAnimal):
 
 
 @caught_by(
-    'test_no_secret_of_a_build_is_shown_by_what_is_returned',
+    'test_no_secret_is_shown_by_what_is_returned',
     'test_all_that_is_requested_together_is_found_again',
 )
 class ShowsUserData(NoopAnimal):
@@ -391,7 +398,7 @@ class QuotesWhatItLost(NoopAnimal):
         except BuildOutcomeUnknown as exc:
             raise BuildOutcomeUnknown(
                 f'{exc} It was {args[0].user_data!r}.', build_key=exc.build_key
-            ) from None
+            ) from exc
 
 
 @caught_by('test_each_call_about_an_unknown_instance_raises_the_same_error')
@@ -405,7 +412,7 @@ class LosesTheSubject(NoopAnimal):
             raise InstanceNotFoundError(str(exc)) from exc
 
 
-@caught_by('test_no_secret_of_a_build_is_logged')
+@caught_by('test_no_secret_is_logged')
 class LogsEncodedUserData(NoopAnimal):
     """Writes what it sends into the log, as it is sent."""
 
@@ -415,7 +422,7 @@ class LogsEncodedUserData(NoopAnimal):
         return super()._build(request)
 
 
-@caught_by('test_no_secret_of_a_build_is_shown_by_what_is_returned')
+@caught_by('test_no_secret_is_shown_by_what_is_returned')
 class ReturnsWhatItSent(NoopAnimal):
     """Returns with an answer the request that it belongs to."""
 
@@ -455,6 +462,58 @@ class QuotesInItsCause(NoopAnimal):
             return super().perform(call, *args)
         except BuildOutcomeUnknown as exc:
             raise exc from ValueError(f'no answer to {args[0].user_data!r}')
+
+
+@caught_by('test_no_secret_is_in_the_error_of_a_build_that_the_backend_refuses')
+class QuotesWhatIsTooMuch(NoopAnimal):
+    """Quotes what it sent where the backend refuses it because of its quota."""
+
+    def _build(self, request):
+        try:
+            return super()._build(request)
+        except QuotaExceeded as exc:
+            # kiln itself masks the forms of a content that it knows.
+            sent = base64.b64encode(gzip.compress(request.user_data or b'')).decode()
+            raise QuotaExceeded(f'{exc} It was {sent}.', build_key=exc.build_key) from exc
+
+
+class Trusted(NoopAnimal):
+    """Has a token, which the site has set."""
+
+    options = (cfg.StrOpt('token', secret=True, help='Token for the API.'),)
+    opened_with = types.SimpleNamespace(token='hush-hush-token-4711')  # no real one
+
+
+@caught_by('test_no_secret_is_logged')
+class LogsItsToken(Trusted):
+    """Writes its token into the log with each read."""
+
+    def _get(self, amphora_id):
+        LOG.debug('GET /machines/%s with %s', amphora_id, self.opened_with.token)
+        return super()._get(amphora_id)
+
+
+@caught_by('test_no_secret_is_in_the_error_of_a_build_that_the_backend_refuses')
+class QuotesItsToken(Trusted):
+    """Quotes the headers that it sent where the backend refuses a build."""
+
+    def _build(self, request):
+        try:
+            return super()._build(request)
+        except InsufficientCapacity as exc:
+            raise InsufficientCapacity(
+                f'{exc} Sent: {self.opened_with.token}', build_key=exc.build_key
+            ) from exc
+
+
+@caught_by('test_no_secret_is_shown_by_what_is_returned')
+class ReturnsItsToken(Trusted):
+    """Returns with each amphora what it authenticated with."""
+
+    def _get(self, amphora_id):
+        amphora = super()._get(amphora_id)
+        sent = {'headers': f'Authorization: {self.opened_with.token}'}
+        return dataclasses.replace(amphora, raw={**amphora.raw, **sent})
 
 
 @caught_by('test_each_fact_has_the_type_of_the_contract')

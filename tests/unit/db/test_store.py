@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import socket
 import sqlite3
 import stat
 import tempfile
@@ -106,6 +107,61 @@ class Opening(unittest.TestCase):
                 open_store(url)
             self.assertTrue(caught.exception.retryable)
             self.assertNotIn('hunter2', str(caught.exception))
+
+
+class SilentServer(unittest.TestCase):
+    def told(self, scheme):
+        """Return what is reported of a server that closes each connection once it is reported."""
+        listener = self.enterContext(socket.create_server(('127.0.0.1', 0)))
+        port = listener.getsockname()[1]
+        told, accepted = [], []
+
+        def accept():
+            while True:
+                try:
+                    accepted.append(listener.accept()[0])
+                except OSError:
+                    return
+
+        def report(words):
+            told.append(words)
+            # Both ends see it; a client can begin anew, without TLS.
+            listener.shutdown(socket.SHUT_RDWR)
+            for one in accepted:
+                one.close()
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        self.addCleanup(thread.join)
+        url = f'{scheme}://me:secret@127.0.0.1:{port}/kiln'
+        database = Database(url, clock=SYSTEM_CLOCK, report=report)
+        self.addCleanup(database.close)
+        database.silent_s = 0.05
+        with self.assertRaises(StoreError) as caught, database.reading():
+            self.fail('it is connected')
+        self.assertIn(f'Cannot read the store at {database.name}: ', str(caught.exception))
+        return told, database.name
+
+    def test_a_server_that_does_not_answer_is_reported_before_the_connection_fails(self):
+        for scheme in ('postgresql', 'mariadb'):
+            with self.subTest(scheme):
+                told, name = self.told(scheme)
+                words = f'The store at {name} has not answered for over 0.05 s.'
+                self.assertEqual(words, told[0])
+                self.assertNotIn('secret', told[0])
+
+    def test_a_server_that_refuses_at_once_is_not_called_silent(self):
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+            port = listener.getsockname()[1]
+        told = []
+        database = Database(
+            f'postgresql://127.0.0.1:{port}/kiln', clock=SYSTEM_CLOCK, report=told.append
+        )
+        self.addCleanup(database.close)
+        with self.assertRaises(StoreError) as caught, database.reading():
+            self.fail('it is connected')
+        self.assertNotIn('?.', str(caught.exception))
+        self.assertEqual([], told)
 
 
 class Urls(unittest.TestCase):

@@ -79,6 +79,14 @@ def deep(server, stream):
     stream.sendall(_sized(b'200 OK', b'[' * 200_000))
 
 
+def deep_after_a_mark(server, stream):
+    stream.sendall(_sized(b'200 OK', b'\xef\xbb\xbf' + b'[' * 200_000))
+
+
+def deep_and_wide(server, stream):
+    stream.sendall(_sized(b'200 OK', ('[' * 200_000).encode('utf-16-be')))
+
+
 def deep_refusal(server, stream):
     stream.sendall(_sized(b'400 Bad', b'{"message":' * 50_000))
 
@@ -160,9 +168,9 @@ ENDLESS = {
 BEHAVIOURS = ENDLESS | {
     one.__name__: one
     for one in (
-        bomb, deep, deep_refusal, escapes, raw_escapes, long_refusal, redirects, too_short,
-        negative_length, no_length, wrong_chunks, no_http, flood_of_a_reply, flood_of_a_frame,
-        flood_of_a_record, deep_reply,
+        bomb, deep, deep_after_a_mark, deep_and_wide, deep_refusal, escapes, raw_escapes,
+        long_refusal, redirects, too_short, negative_length, no_length, wrong_chunks, no_http,
+        flood_of_a_reply, flood_of_a_frame, flood_of_a_record, deep_reply,
     )
 }  # fmt: skip
 

@@ -23,6 +23,7 @@ from kiln.testing.conformance import (
 )
 from kiln.testing.faulty import FailingDriver
 from kiln.testing.minimal import MinimalDriver
+from kiln.testing.runner import Interrupted
 from kiln.wrappers.base import DriverWrapper
 
 
@@ -406,3 +407,17 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(1, live.driver.builds)
         self.assertEqual([], list(live.driver.list_amphorae()))
         self.assertEqual(3, live.driver.closed)
+
+    def test_who_stops_a_run_half_way_gets_the_results_so_far(self):
+        live = LiveBackend(Stopped)
+        some = ['test_a_build_returns_the_id_of_the_new_instance', 'test_a_new_instance_becomes_*']
+        with self.assertRaises(Interrupted) as caught:
+            run_conformance(live.make_driver, select=some)
+        report = caught.exception.report
+        self.assertEqual(['passed'], [one.outcome for one in report.results])
+        self.assertIn(
+            'Interrupted in: a new instance becomes active. The behaviours after it were not run.',
+            report.render(),
+        )
+        self.assertFalse(report.ok)
+        self.assertEqual('a new instance becomes active', report.to_dict()['interrupted_in'])

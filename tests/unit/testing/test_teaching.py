@@ -1,16 +1,24 @@
 """What the kit tells the author of a wrong driver: what, why, where to read, and once."""
 
+import dataclasses
 import io
 import re
 import unittest
 from pathlib import Path
+from types import MappingProxyType
 
 from kiln.compute_drivers.authoring.bench import Bench, Faults
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.noop.bench import NoopBench
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
-from kiln.exceptions import ConfigurationError, DriverLoadError, DriverNotFound
+from kiln.exceptions import (
+    ConfigurationError,
+    DriverLoadError,
+    DriverNotFound,
+    InstanceStateConflict,
+    ServiceUnavailable,
+)
 from kiln.models import Limits, State
 from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import BehaviourOutcome, ComputeDriverConformance, run_conformance
@@ -56,6 +64,16 @@ class HasNoSuchBench(MinimalDriver):
     bench = 'no_such_module:Bench'
 
 
+class BrokenBench(Bench):
+    def __init__(self, driver):
+        super().__init__(driver)
+        raise ServiceUnavailable('Cannot reach the simulator.')
+
+
+class HasABrokenBench(MinimalDriver):
+    bench = f'{__name__}:BrokenBench'
+
+
 #: Each wrong form, the behaviour that it fails, and what the failure says.
 WRONG_FORMS = {
     LacksAHook: (OPENS, r'make_driver.+TypeError: .+LacksAHook.+_get'),
@@ -73,6 +91,11 @@ WRONG_FORMS = {
     ),
     CannotBeMade: (OPENS, r"KeyError: 'endpoint', raised at testing/test_teaching\.py, line \d+"),
     HasNoSuchBench: (OPENS, "bench of the driver.+Cannot load bench 'no_such_module:Bench'"),
+    HasABrokenBench: (
+        OPENS,
+        r'test_teaching:BrokenBench\(driver\) makes the bench.+ServiceUnavailable: Cannot reach '
+        r'the simulator, raised at testing/test_teaching\.py, line \d+, in __init__',
+    ),
     dict: ('test_the_driver_is_written_for_this_contract', 'AmphoraComputeDriver.+dict'),
 }
 
@@ -181,7 +204,54 @@ class Never(MinimalDriver):
         return type(status)(amphora_id=amphora_id, state=State.BUILDING)
 
 
+class NeverRetries(NoopDriver):
+    """Calls every conflict final."""
+
+    def __init__(self):
+        super().__init__(cloud=NoopCloud(clock=VirtualClock(), build_s=30))
+
+    def perform(self, call, *args):
+        try:
+            return super().perform(call, *args)
+        except InstanceStateConflict as exc:
+            raise InstanceStateConflict(str(exc), amphora_id=exc.amphora_id) from exc
+
+
+class Altering(NoopDriver):
+    """Builds with other files than were requested."""
+
+    change = None
+
+    def _build(self, request):
+        files = tuple(dataclasses.replace(one, **self.change) for one in request.files)
+        return super()._build(dataclasses.replace(request, files=files))
+
+
+class LosesModes(Altering):
+    change = MappingProxyType({'mode': 0o644})
+
+
+class LosesOwners(Altering):
+    change = MappingProxyType({'owner': 'root'})
+
+
 class FailureTest(unittest.TestCase):
+    def test_a_conflict_that_is_not_retryable_names_the_fact_and_the_error(self):
+        name = 'test_a_conflict_with_what_is_being_built_is_retryable'
+        self.assertRegex(
+            self.reason(NeverRetries, name),
+            r'Expected: \w+\(\) raises an error with retryable=True\.\n'
+            'Seen instead: InstanceStateConflict with retryable=False: Cannot ',
+        )
+
+    def test_the_part_of_a_file_that_is_lost_is_named(self):
+        name = 'test_keys_files_and_user_data_reach_the_backend'
+        reason = self.reason(LosesModes, name)
+        self.assertIn("Seen instead: 'files', because of their mode: with 0644 they arr", reason)
+        name = 'test_a_file_of_an_account_that_only_the_image_has_is_taken_or_refused'
+        reason = self.reason(LosesOwners, name)
+        self.assertIn("Seen instead: 'files', because of their owner: with root they arr", reason)
+
     def reason(self, driver, name, **options):
         (result,) = run_conformance(driver, select=[name], **options).results
         self.assertIs(BehaviourOutcome.FAILED, result.outcome)

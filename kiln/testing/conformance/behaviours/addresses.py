@@ -13,7 +13,7 @@ from kiln.exceptions import (
     InvalidBuildRequest,
     PermissionDenied,
 )
-from kiln.models import Ability, BuildRequest, State
+from kiln.models import BuildRequest, State
 from kiln.testing.conformance.behaviours.ports import Attaching
 from kiln.testing.conformance.fixture import takes
 from kiln.testing.conformance.interleaving import at_once
@@ -171,15 +171,12 @@ class FixedAddresses(Attaching, contract=(BuildRequest, ComputeHooks._build)):
         if loser.amphora_id is not None:
             self.driver.delete(loser.amphora_id)
             self.gone(loser.amphora_id)
-        if loser.port_ids:
-            user = self.build_active()
-            for port_id in loser.port_ids:
-                self.comes_free(port_id, user)
+        for port_id in loser.port_ids:
+            self.can_be_used_again(port_id)
 
     def two_spare_ports(self) -> list[tuple[str, ...]]:
         """Return the ports of each of two builds; none if the backend has no two."""
-        refused = 'port_ids' in self.driver.limits.refused_options
-        if refused or Ability.ATTACH_PORT not in self.driver.abilities:
+        if 'port_ids' in self.driver.limits.refused_options:
             return [(), ()]
         try:
             return [(port_id,) for port_id in self.two_ports()]

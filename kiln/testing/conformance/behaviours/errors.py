@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
-import logging
 import pickle
 import re
-from collections.abc import Iterator
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import (
@@ -24,9 +21,9 @@ from kiln.exceptions import (
     Verdict,
 )
 from kiln.models import Ability, Amphora, ComputeStatus, Resource
-from kiln.testing.conformance.behaviours.planted import KEY, SECRET, reveals, words_of
-from kiln.testing.conformance.fixture import ConformanceFixture
+from kiln.testing.conformance.behaviours.planted import FILE, KEY, USER_DATA
 from kiln.testing.conformance.samples import OF_INSTANCES, ask
+from kiln.testing.conformance.secrets import SecretsFixture, everything_logged
 
 #: Ids of as many characters are drawn, and not counted.
 _LONG = 20
@@ -46,7 +43,7 @@ _OF_THINGS = frozenset(
 )
 
 
-class Errors(ConformanceFixture, contract=(AmphoraComputeError, AmphoraComputeDriver.status)):
+class Errors(SecretsFixture, contract=(AmphoraComputeError, AmphoraComputeDriver.status)):
     """Errors and secrets."""
 
     def test_an_error_carries_the_facts_a_controller_needs(self) -> None:
@@ -85,14 +82,14 @@ class Errors(ConformanceFixture, contract=(AmphoraComputeError, AmphoraComputeDr
         error = self.not_found()
         self.assertIs(error.outcome, Outcome.NOT_APPLIED, 'outcome')
         self.assertIs(error.circuit, Verdict.SUCCESS, 'circuit')
-        self.assertFalse(error.retryable, 'it is not retryable')
+        self.assert_retryable(error, 'status() of an unknown instance', retryable=False)
 
     def test_a_wrong_request_says_that_nothing_was_done(self) -> None:
         with self.assertRaises(InvalidBuildRequest) as caught:
             self.build(amphora_flavor=7)
         self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED, 'outcome')
         self.assertIs(caught.exception.circuit, Verdict.NEUTRAL, 'circuit')
-        self.assertFalse(caught.exception.retryable, 'it is not retryable')
+        self.assert_retryable(caught.exception, 'a wrong build', retryable=False)
 
     def test_each_call_about_an_unknown_instance_raises_the_same_error(self) -> None:
         unknown = self.unknown_id()
@@ -103,7 +100,7 @@ class Errors(ConformanceFixture, contract=(AmphoraComputeError, AmphoraComputeDr
             self.assertEqual(error.amphora_id, unknown, f'amphora_id, in {ability.value}()')
             self.assertEqual(error.operation, ability.value, 'operation')
             self.assertIs(error.outcome, Outcome.NOT_APPLIED, f'outcome, in {ability.value}()')
-            self.assertFalse(error.retryable, f'{ability.value}() is not to be retried')
+            self.assert_retryable(error, f'{ability.value}()', retryable=False)
 
     def test_the_error_of_a_call_about_something_else_names_it(self) -> None:
         unknown = self.unknown_id()
@@ -137,45 +134,42 @@ class Errors(ConformanceFixture, contract=(AmphoraComputeError, AmphoraComputeDr
         self.assertEqual(set(found), {amphora_id}, 'the ids of statuses()')
         self.settle(amphora_id)
 
-    def test_no_secret_of_a_build_is_logged(self) -> None:
+    def test_no_secret_is_logged(self) -> None:
         with everything_logged() as written:
             amphora_id = self.build_with_secrets()
             self.both(amphora_id)
             self.driver.delete(amphora_id)
-        self.assert_no_secret(written.getvalue())
+        self.assert_no_secret_in_log(written)
 
-    def test_no_secret_of_a_build_is_shown_by_what_is_returned(self) -> None:
+    def test_no_secret_is_shown_by_what_is_returned(self) -> None:
         amphora_id = self.build_with_secrets()
         described, status = self.both(amphora_id)
         listed = [one for one in self.driver.list_amphorae() if one.id == amphora_id]
         statuses = self.driver.statuses([amphora_id]).values()
         values: list[Amphora | ComputeStatus] = [described, status, *listed, *statuses]
         for value in values:
-            self.assert_no_secret(repr(value))
-            self.assert_no_secret(repr(dict(value.raw)))
+            kind = type(value).__name__
+            self.assert_no_secret(repr(dict(value.raw)), f'raw of {kind}')
+            self.assert_no_secret(repr(value), f'a fact of {kind}')
 
     def test_no_secret_is_in_the_error_of_a_refused_build(self) -> None:
         for wrong in (
-            {'user_data': SECRET * 10_000},
-            {'user_data': SECRET, 'amphora_flavor': 7},
-            {'config_drive_files': {'/etc/key.pem': SECRET, 'not-absolute': SECRET}},
-            {'config_drive_files': {'/etc/key.pem': (SECRET, SECRET, SECRET)}},
+            {'user_data': USER_DATA * 10_000},
+            {'user_data': USER_DATA, 'amphora_flavor': 7},
+            {'config_drive_files': {'/etc/key.pem': FILE, 'not-absolute': FILE}},
+            {'config_drive_files': {'/etc/key.pem': (FILE, FILE, FILE)}},
             {'keys': [KEY, KEY]},
         ):
             with self.assertRaises(InvalidBuildRequest) as caught:
                 self.build(**wrong)
-            self.assert_no_secret(words_of(caught.exception))
+            self.assert_no_secret_in_error(caught.exception)
 
     def test_no_secret_is_in_the_error_of_a_key_that_built_something_else(self) -> None:
         key = self.new_key()
         self.build(build_key=key)
         with self.assertRaises(BuildDiffers) as caught:
             self.build_with_secrets(build_key=key, name=self.new_key())
-        self.assert_no_secret(words_of(caught.exception))
-
-    def assert_no_secret(self, text: str) -> None:
-        """Fail if a text reveals the planted secret, in whatever encoding."""
-        self.assertFalse(reveals(text), 'no content of a request is revealed')
+        self.assert_no_secret_in_error(caught.exception)
 
     def not_found(self, amphora_id: str | None = None) -> AmphoraComputeError:
         """Return an error that any driver can raise: not found."""
@@ -186,8 +180,8 @@ class Errors(ConformanceFixture, contract=(AmphoraComputeError, AmphoraComputeDr
     def build_with_secrets(self, **given: str) -> str:
         """Build with a secret in every argument that the backend takes and must not show."""
         taken = self.taken(
-            user_data=f'#!/bin/sh\npassword={SECRET}\n',
-            config_drive_files={'/etc/key.pem': (SECRET, 0o600, 'root')},
+            user_data=f'#!/bin/sh\npassword={USER_DATA}\n',
+            config_drive_files={'/etc/key.pem': (FILE, 0o600, 'root')},
         )
         return self.build(**taken, **given)
 
@@ -211,21 +205,3 @@ def other_forms(amphora_id: str) -> list[str]:
         # A number that is too large for a database.
         _LAST_NUMBER.sub(hex(1 << 63)[2:], amphora_id),
     ]
-
-
-@contextlib.contextmanager
-def everything_logged() -> Iterator[io.StringIO]:
-    """Collect log messages of all levels, as secrets often leak at debug level."""
-    written = io.StringIO()
-    handler = logging.StreamHandler(written)
-    root = logging.getLogger()
-    level, disabled = root.level, root.manager.disable
-    root.addHandler(handler)
-    root.setLevel(logging.DEBUG)
-    logging.disable(logging.NOTSET)
-    try:
-        yield written
-    finally:
-        logging.disable(disabled)
-        root.setLevel(level)
-        root.removeHandler(handler)

@@ -203,7 +203,7 @@ class Execution(ConformanceFixture, contract=(hooks,)):
             after = self.driver.status(amphora_id)
             busy = before.task_state is not None and after.task_state == before.task_state
             if busy and before.state in (State.ACTIVE, State.SUSPENDED):
-                self.assertTrue(exc.retryable, f'a conflict with {before.task_state} is retryable')
+                self.assert_retryable(exc, f'an action during {before.task_state}')
 
     def acts_or_conflicts(self, amphora_id: str, act: Callable[[str], None], state: State) -> None:
         """Act on an instance in a wrong state; fail unless it is refused, or takes effect."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from kiln.compute_drivers.authoring.bench import CannotBeShown
+from kiln.compute_drivers.authoring.bench import CannotBeShown, Refusal
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ComputeHooks
 from kiln.exceptions import (
@@ -22,16 +22,19 @@ from kiln.exceptions import (
     RateLimited,
 )
 from kiln.models import Ability, Amphora, Resource, State
-from kiln.testing.conformance.behaviours.planted import SECRET, reveals, words_of
+from kiln.testing.conformance.behaviours.planted import FILE, USER_DATA
 from kiln.testing.conformance.behaviours.ports import Attaching
 from kiln.testing.conformance.failing import DEFECT, NO_ANSWER, FaultFixture
 from kiln.testing.conformance.fixture import needs, takes
+from kiln.testing.conformance.secrets import SecretsFixture
 from kiln.testing.conformance.wording import in_words
 from kiln.wrappers.base import DriverWrapper
 
 _RETRY_AFTER_S = 0.25
 #: Codes of faults that have a reason of their own.
 _CODES_OF_REASONS = (InsufficientCapacity.code, QuotaExceeded.code)
+#: Refusals by a backend that is well, so that no circuit opens because of them.
+_ANSWERS = (Refusal.WRONG, Refusal.UNKNOWN, Refusal.FORBIDDEN, Refusal.CONFLICT)
 #: Errors for the silence of a backend, of a driver and of a guard around it.
 _SILENCE = (ComputeServiceError, OperationTimeout, DeleteTimeout)
 
@@ -39,6 +42,7 @@ _SILENCE = (ComputeServiceError, OperationTimeout, DeleteTimeout)
 class Failures(
     FaultFixture,
     Attaching,
+    SecretsFixture,
     contract=(ComputeHooks._build, ComputeHooks._find_build, AmphoraComputeError),
 ):
     """Faults."""
@@ -177,17 +181,16 @@ class Failures(
         self.driver.delete(amphora_id)
         self.gone(amphora_id)
 
+    def test_a_build_of_an_instance_that_does_not_come_up_returns_soon(self) -> None:
+        self.assert_exists(self.stalled())
+
     def test_an_instance_that_does_not_come_up_is_not_reported_active(self) -> None:
-        self.faults.stall_build()
-        amphora_id = self.build()
+        amphora_id = self.stalled()
         self.pass_time(0.1)
         self.assertIsNot(self.driver.status(amphora_id).state, State.ACTIVE, 'state')
 
     def test_instances_that_do_not_come_up_can_be_deleted_in_any_order(self) -> None:
-        stuck = []
-        for _ in range(2):
-            self.faults.stall_build()
-            stuck.append(self.build())
+        stuck = [self.stalled() for _ in range(2)]
         for amphora_id in reversed(stuck):
             self.driver.delete(amphora_id)
             self.gone(amphora_id)
@@ -250,22 +253,20 @@ class Failures(
             found, 'find_build() raises an error, as the backend could not be read'
         )
 
-    @needs(Ability.ATTACH_PORT)
     @takes(port_ids=['some'])
     def test_a_refused_build_gives_its_ports_back(self) -> None:
-        user, port_id = self.build_active(), self.port_id()
+        port_id = self.port_id()
         self.faults.refuse(Call.BUILD)
         if self.build_error(self.new_key(), port_ids=[port_id]):
-            self.comes_free(port_id, user)
+            self.can_be_used_again(port_id)
 
-    @needs(Ability.ATTACH_PORT)
     @takes(port_ids=['some'])
     def test_the_ports_of_an_instance_in_error_are_free_when_it_is_deleted(self) -> None:
-        user, port_id = self.build_active(), self.port_id()
+        port_id = self.port_id()
         failed = self.failed(port_ids=[port_id])
         self.driver.delete(failed)
         self.gone(failed)
-        self.comes_free(port_id, user)
+        self.can_be_used_again(port_id)
 
     @needs(Ability.LIST_RESOURCES)
     def test_a_refused_build_leaves_no_resource_behind(self) -> None:
@@ -328,8 +329,20 @@ class Failures(
                 self.assertEqual(error.operation, call.label, 'operation')
 
     def test_no_secret_is_in_the_error_of_a_failed_build(self) -> None:
-        for fault in (self.faults.lose_answer, self.faults.refuse):
-            fault(Call.BUILD)
-            given = self.taken(user_data=SECRET, config_drive_files={'/etc/key.pem': SECRET})
+        self.assert_no_secret_after(
+            lambda: self.faults.lose_answer(Call.BUILD), lambda: self.faults.refuse(Call.BUILD)
+        )
+
+    def test_no_secret_is_in_the_error_of_a_build_that_the_backend_refuses(self) -> None:
+        self.assert_no_secret_after(
+            self.faults.exhaust_quota,
+            self.faults.exhaust_capacity,
+            *(functools.partial(self.faults.refuse_for, Call.BUILD, one) for one in _ANSWERS),
+        )
+
+    def assert_no_secret_after(self, *faults: Callable[[], object]) -> None:
+        """Build with each of the faults; fail if an error reveals a secret."""
+        given = self.taken(user_data=USER_DATA, config_drive_files={'/etc/key.pem': FILE})
+        for _ in self.offered((None, one) for one in faults):
             if error := self.build_error(self.new_key(), **given):
-                self.assertFalse(reveals(words_of(error)), 'no content of a request is revealed')
+                self.assert_no_secret_in_error(error)

@@ -5,31 +5,38 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import traceback
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
-from kiln.exceptions import AmphoraComputeError
-
-SECRET = 'correct-horse-battery-staple-0x5ec'  # noqa: S105  # planted, and searched for
+_SECRET = 'correct-horse-battery-staple-0x5ec'  # noqa: S105  # planted, and searched for
+USER_DATA, FILE, _COMMENT = f'{_SECRET}-of-user-data', f'{_SECRET}-of-file', f'{_SECRET}-of-key'
 #: A public key as a whole; its comment is the secret.
-KEY = f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0d {SECRET}'
+KEY = f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0d {_COMMENT}'
+#: Each secret, and the content of a request that has it.
+CONTENTS = MappingProxyType(
+    {
+        USER_DATA: 'user_data of the request',
+        FILE: 'the content of a file of the request',
+        _COMMENT: 'a key of the request',
+        # A content can be cut off.
+        _SECRET: 'a content of the request',
+    }
+)
 
 _BASE64 = re.compile(r'[A-Za-z0-9+/_-]{24,}')
 _HEX = re.compile(r'(?:[0-9a-fA-F]{2}){12,}')
 
 
-def reveals(text: str, depth: int = 2) -> bool:
-    """Return True if a text has the secret, or an encoding of a content that has it."""
-    if SECRET in text:
-        return True
-    return depth > 0 and any(reveals(inner, depth - 1) for inner in _decoded(text))
+def revealed(text: str, secrets: Mapping[str, str], depth: int = 2) -> str:
+    """Return the name of the secret that a text has, in whatever encoding; empty if it has none.
 
-
-def words_of(error: BaseException) -> str:
-    """Return all that a log or a traceback would show of an error and of its causes."""
-    facts = error.to_dict() if isinstance(error, AmphoraComputeError) else ''
-    return f'{error} {error!r} {facts} {"".join(traceback.format_exception(error))}'
+    ``secrets`` has each secret with its name.
+    """
+    if name := next((name for secret, name in secrets.items() if secret in text), ''):
+        return name
+    inner = _decoded(text) if depth > 0 else ()
+    return next(filter(None, (revealed(one, secrets, depth - 1) for one in inner)), '')
 
 
 def _decoded(text: str) -> Iterator[str]:

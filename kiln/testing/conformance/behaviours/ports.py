@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.exceptions import (
     AmphoraComputeError,
+    BuildConflict,
     InstanceNotFoundError,
     InstanceStateConflict,
     InvalidRequest,
@@ -24,13 +25,18 @@ class Attaching(ConformanceFixture):
 
     def port_id(self) -> str:
         """Return an unattached port."""
+        return self.ports_of_bench()[0]
+
+    def ports_of_bench(self) -> list[str]:
+        """Return at least one unattached port, and at most two."""
         if not self.port_ids:
             raise CannotBeShown('the fixture has no unattached ports (port_ids)')
-        return self.port_ids[0]
+        self._takes_ports = True
+        return list(dict.fromkeys(self.port_ids))[:2]
 
     def two_ports(self) -> list[str]:
         """Return two unattached ports."""
-        ports = list(dict.fromkeys([*self.port_ids[:2], self.port_id(), self.port_id()]))[:2]
+        ports = self.ports_of_bench()
         if len(ports) < 2:
             raise CannotBeShown('the fixture has no two unattached ports (port_ids)')
         return ports
@@ -54,6 +60,28 @@ class Attaching(ConformanceFixture):
 
         self.becomes(look, lambda user: user == amphora_id)
         return made[0]
+
+    def can_be_used_again(self, port_id: str) -> None:
+        """Wait until a port that might still be in use can be used by another instance.
+
+        It is attached, or taken by a build where the driver cannot attach ports.
+        """
+        if Ability.ATTACH_PORT in self.driver.abilities:
+            self.comes_free(port_id, self.build_active())
+        else:
+            self.comes_free_for_a_build(port_id)
+
+    def comes_free_for_a_build(self, port_id: str) -> None:
+        """Wait until a build can have a port that might still be in use."""
+
+        def look() -> str:
+            try:
+                self.build(port_ids=[port_id])
+            except BuildConflict as exc:
+                return f'it is refused: {exc}'
+            return ''
+
+        self.becomes(look, lambda refused: not refused, f'a build can have port {port_id} again')
 
     def addresses(self, amphora_id: str) -> set[str]:
         """Return the addresses that an instance has now."""

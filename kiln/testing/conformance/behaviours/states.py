@@ -78,14 +78,14 @@ class States(Attaching, contract=(AmphoraComputeDriver.status, ComputeStatus, Am
                 # It can have become active before it refused.
                 return
             if error is not None:
-                self.assertTrue(error.retryable, f'{ability.value}() can be retried')
+                self.assert_retryable(error, f'{ability.value}()')
 
     @needs(Ability.SUSPEND)
     def test_a_conflict_with_what_is_suspended_is_not_retryable(self) -> None:
         amphora_id = self.suspended()
         for ability in _CHANGES[:-1]:
             if error := self.conflict(ability, amphora_id):
-                self.assertFalse(error.retryable, f'{ability.value}() is not to be retried')
+                self.assert_retryable(error, f'{ability.value}()', retryable=False)
             if self.driver.status(amphora_id).state is not State.SUSPENDED:
                 # It has had its effect.
                 return

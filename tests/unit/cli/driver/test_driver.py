@@ -1,11 +1,17 @@
 """The commands about drivers."""
 
 import io
+import logging
 import subprocess
 import sys
 import threading
+import unittest
 
 from kiln.cli.app import KilnApp
+from kiln.cli.driver.test import without_provoked_complaints
+from kiln.exceptions import DeleteFailed
+from kiln.testing.minimal import MinimalDriver
+from kiln.wrappers.executor import executor
 from tests.unit.cli.shell import Shell
 
 
@@ -42,6 +48,20 @@ class Drivers(Shell):
         self.assertIn('Installed: appliance, docker,', said)
         said = self.fails(2, 'driver', 'test', 'noop', '--list', '--select', 'nothing like it')
         self.assertIn('Cannot find a behaviour called nothing like it', said)
+
+    def test_the_folder_of_a_compute_driver_is_refused_before_anything_is_imported(self):
+        (self.folder / 'pyproject.toml').touch()
+        code = (
+            'import sys; sys.modules["sqlalchemy"] = None; '
+            'from kiln.cli.app import KilnApp; '
+            'sys.exit(KilnApp().run(["driver", "test", "./"]))'
+        )
+        done = subprocess.run(
+            [sys.executable, '-c', code], capture_output=True, text=True, check=False,
+            timeout=120, cwd=self.folder,
+        )  # fmt: skip
+        self.assertEqual((2, ''), (done.returncode, done.stdout))
+        self.assertIn('Cannot use ./: it is the folder of a package, and has no', done.stderr)
 
     def test_the_behaviours_of_compute_drivers_are_listed_without_sqlalchemy(self):
         # In a process of its own: other tests import it.
@@ -160,6 +180,40 @@ class Kit(Shell):
         err = self.fails(2, 'driver', 'test', 'east', '--build', 'flavour=tiny')
         self.assertIn("Cannot build with 'flavour': choose from amphora_flavor, ", err)
         self.assertNotIn('self', err)
+
+
+class ProvokedComplaints(unittest.TestCase):
+    def test_a_build_that_guards_could_not_clean_up_in_an_outage_is_no_complaint(self):
+        logger = logging.getLogger(executor.__name__)
+        with self.assertLogs(logger, 'ERROR') as logged:
+            with without_provoked_complaints():
+                logger.error('%s', DeleteFailed('Cannot make sure that nothing is left.'))
+                logger.error('%s', 'Another trouble.')
+            logger.error('%s', DeleteFailed('Cannot make sure after it.'))
+        said = [one.getMessage() for one in logged.records]
+        self.assertEqual(['Another trouble.', 'Cannot make sure after it.'], said)
+
+
+class InterruptedKit(Shell):
+    def test_an_interrupt_shows_the_results_so_far_and_what_was_running(self):
+        class Stopped(MinimalDriver):
+            def _status(self, amphora_id):
+                raise KeyboardInterrupt
+
+        class Stopping(KilnApp):
+            @property
+            def backends(self):
+                backends = super().backends
+                backends.open_driver = lambda name: Stopped()
+                return backends
+
+        app = Stopping(stdout=io.StringIO(), stderr=io.StringIO())
+        more = ['--select', '*returns_the_id*', '--select', '*becomes_active*']
+        status = self.run_bare('--config-file', str(self.config), 'driver', 'test', 'noop', *more,
+                               app=app)  # fmt: skip
+        self.assertEqual(130, status, self.err)
+        self.assertRegex(self.out, '(?s)ok   a build returns the id of .+Interrupted in: a new')
+        self.assertIn('Interrupted.', self.err)
 
 
 class KitOnATerminal(Shell):
