@@ -216,7 +216,7 @@ class Database:
 
     def _connect(self, dialect: Any, record: Any, args: Any, options: Any) -> Any:
         words = f'The store at {self.name} has not answered for over {self.silent_s:g} s.'
-        # Connections are pooled, so a thread for each is no cost.
+        # Connections are pooled, so a thread for each costs little.
         told = threading.Timer(self.silent_s, self._report, [words])
         told.daemon = True
         told.start()

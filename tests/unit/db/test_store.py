@@ -125,7 +125,7 @@ class SilentServer(unittest.TestCase):
 
         def report(words):
             told.append(words)
-            # Both ends see it; a client can begin anew, without TLS.
+            # Both ends see it; a client can begin again, without TLS.
             listener.shutdown(socket.SHUT_RDWR)
             for one in accepted:
                 one.close()
