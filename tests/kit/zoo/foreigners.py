@@ -218,6 +218,7 @@ class Forgetting(NoopAnimal):
 @caught_by(
     'test_the_ports_of_a_build_are_attached',
     'test_a_build_with_a_free_and_a_taken_port_takes_neither',
+    'test_a_refused_delete_of_a_resource_says_so_and_leaves_it',
     'test_deleting_an_unused_resource_deletes_nothing_else',
 )
 class ForgetsPorts(Forgetting):

@@ -327,6 +327,16 @@ class LeavesItsSocketOpen(MinimalAnimal):
         return super()._build(request)
 
 
+@caught_by('test_a_driver_is_opened_without_using_the_network')
+class ConnectsWhenItIsOpened(MinimalAnimal):
+    """Logs in as soon as it is made, so that no controller starts while the backend is away."""
+
+    def __init__(self):
+        super().__init__()
+        with contextlib.suppress(OSError):
+            socket.create_connection(('127.0.0.1', 9), timeout=1).close()
+
+
 _IN_CAPITALS = 'test_owners_and_keys_that_differ_only_in_capitals_are_different'
 
 

@@ -19,6 +19,7 @@ from kiln.exceptions import InstanceNotFoundError
 from kiln.models import Ability
 from kiln.testing.conformance.fixture import ConformanceFixture, needs
 from kiln.testing.conformance.interleaving import Ended, Meeting, at_once, meetings
+from kiln.testing.conformance.network_use import network_use
 from kiln.testing.conformance.wording import error_in_words
 from kiln.wrappers.base import DriverWrapper
 
@@ -173,6 +174,13 @@ class Threads(ConformanceFixture, contract=(hooks,)):
         amphora_id = self.build_active()
         with self.soon('rebuild'):
             self.driver.rebuild(amphora_id)
+
+    def test_a_driver_is_opened_without_using_the_network(self) -> None:
+        with network_use() as used:
+            driver = self.make_driver()
+        driver.close()
+        if used:
+            self.broken('make_driver() opens a driver without the network', used[0])
 
     def test_a_closed_driver_leaves_no_thread_and_no_open_file(self) -> None:
         threads = set(threading.enumerate())
