@@ -9,8 +9,8 @@ _NAMES = 'Unset: any is accepted.'
 opts = [
     cfg.StrOpt(
         'path',
-        help='File of the simulated cloud. Several processes can share it, and it outlives '
-        'them. Unset: the cloud is in memory and ends with its process.',
+        help='File of the simulated cloud; ~ is the home of the user. Several processes can share '
+        'it, and it outlives them. Unset: the cloud is in memory and ends with its process.',
     ),
     cfg.IntOpt(
         'seed',

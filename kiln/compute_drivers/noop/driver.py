@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
@@ -333,6 +334,8 @@ def cloud_of(conf: Any, clock: Clock) -> NoopCloud:
     names = {option.dest for option in NoopDriver.options}.difference(_OWN_OPTIONS)
     given = {name: getattr(conf, name) for name in names}
     faults = [Fault.parse(text) for text in conf.faults.split(';') if text.strip()]
+    if conf.path is not None:
+        given['path'] = os.path.expanduser(conf.path)
     return NoopCloud(clock=clock, faults=faults, **given)
 
 

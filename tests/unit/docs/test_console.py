@@ -12,6 +12,7 @@ from tests.unit.docs.pages import PAGES, ROOT, blocks
 
 #: Programs of others that the pages use, each with the test that runs it, or the reason why not.
 OTHERS = {
+    '/opt/kiln/bin/pip': 'it installs packages; tests/functional/systemd does so there',
     'apt-get': 'it changes the machine',
     'cd': 'a built-in of the shell',
     'cp': 'tests/unit/cli/driver/test_guide.py makes the drivers of the guide',
@@ -20,6 +21,7 @@ OTHERS = {
     'find': 'it lists files',
     'grep': 'tests/unit/test_conf.py makes the sample file',
     'install': 'it makes folders of root; tests/functional/systemd',
+    'ln': 'tests/functional/systemd makes the link',
     'make': 'tests/unit/test_readme.py',
     'mv': 'tests/functional/scaffold follows the guide',
     'openstack': 'needs a cloud: tests/functional/swarm_nova makes the group',

@@ -50,8 +50,12 @@ class FirstCluster(Shell):
         super().setUp()
         self.enterContext(contextlib.chdir(self.folder))
         self.enterContext(
-            unittest.mock.patch.dict(os.environ, XDG_STATE_HOME=str(self.folder / 'state'))
+            unittest.mock.patch.dict(
+                os.environ, HOME=str(self.folder), XDG_STATE_HOME=str(self.folder / 'state')
+            )
         )
+        # Where the page has the configuration, too.
+        (self.folder / '.kiln').mkdir()
         ini, page = (
             next(one.text for one in BLOCKS if one.language == kind) for kind in ('ini', 'yaml')
         )
@@ -69,10 +73,7 @@ class FirstCluster(Shell):
         if words[0] != 'kiln':
             subprocess.run(words, check=True)
             return
-        # The page lets readers leave the option out, once the file is in its place.
-        words = [
-            self.real(word) for word in words[1:] if word not in ('--config-file', 'kiln.conf')
-        ]
+        words = [self.real(word) for word in words[1:]]
         status = self.sh(*words)
         self.assertEqual(2 if 'bad.yaml' in words else 0, status, self.err)
         if shown.strip():

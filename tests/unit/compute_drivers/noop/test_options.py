@@ -1,8 +1,10 @@
 """Options of a simulated cloud in kiln.conf."""
 
+import os
 import pathlib
 import tempfile
 import unittest
+import unittest.mock
 
 from oslo_config import cfg
 
@@ -52,6 +54,11 @@ class OptionsTest(unittest.TestCase):
         self.clock.advance(30)
         self.assertIs(driver.status(amphora_id).state, State.ACTIVE)
         self.assertRaises(QuotaExceeded, driver.build)
+
+    def test_a_file_below_the_home_of_the_user_can_be_named_by_a_tilde(self):
+        self.enterContext(unittest.mock.patch.dict(os.environ, HOME=str(self.folder)))
+        self.open('path = ~/cloud.db')
+        self.assertTrue((self.folder / 'cloud.db').exists())
 
     def test_faults_are_separated_by_semicolons(self):
         driver = self.open('faults = build:refuse:times=1;\n  status:refuse')
