@@ -28,6 +28,9 @@ amphora is busy, and not in a state in which it stays until somebody acts on it.
 of the amphora does not allow a port to be attached, the conflict does not name the port: a
 caller can then know it from a port that is in use.
 
+An answer of another program than the backend, such as the 404 of a proxy, says nothing about
+an amphora: the call has failed, and can be retried.
+
 An error is a value: it names its subject, its facts are plain data that agree with each
 other, and another process can read it. Every call about an amphora that does not exist
 raises InstanceNotFoundError, which is never to be retried; only a delete succeeds.

@@ -22,6 +22,9 @@ class ProxyBench(Bench):
         # After a 503 the outcome of a build is unknown; after a foreign 404 page it is not.
         self.fail_next(call, html_page(404) if call is Call.BUILD else self.unavailable())
 
+    def misroute(self, call):
+        self.fail_next(call, html_page(404))
+
     def lose_answer(self, call):
         self.fail_next(call, LoseAnswer(Answer(502)))
 

@@ -58,6 +58,10 @@ class Faults:
         """Have the next such call refused for a reason; return the HTTP status, if it has one."""
         raise CannotBeShown('refuse_for() is not among the faults that are offered')
 
+    def misroute(self, call: Call) -> None:
+        """Have the next such call answered with 404 by another program, such as a proxy."""
+        raise CannotBeShown('misroute() is not among the faults that are offered')
+
     def lose_answer(self, call: Call) -> None:
         """Have the next such call take effect, and its answer be lost."""
         raise CannotBeShown('lose_answer() is not among the faults that are offered')

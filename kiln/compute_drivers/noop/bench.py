@@ -136,6 +136,10 @@ class NoopBench(Bench):
             raise CannotBeShown(f'the simulated cloud does not refuse a call as {reason.value}')
         self._next(call, _REFUSALS[reason])
 
+    def misroute(self, call: Call) -> None:
+        # Nothing is in front of the simulated cloud: to the driver, it is a call refused.
+        self.refuse(call)
+
     def lose_answer(self, call: Call) -> None:
         self._next(call, Action.LOSE_ANSWER)
 

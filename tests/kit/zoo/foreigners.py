@@ -19,6 +19,7 @@ from kiln.exceptions import (
     InvalidRequest,
     PermissionDenied,
     ServiceTimeout,
+    ServiceUnavailable,
 )
 from kiln.models import Amphora, State
 from kiln.testing.minimal_bench import MinimalBench
@@ -27,6 +28,13 @@ from tests.kit.zoo.species import MinimalAnimal, NoopAnimal, caught_by
 
 BY_REASON = 'test_a_refusal_is_the_error_of_its_reason'
 BY_STATE = 'test_a_state_of_the_backend_is_the_state_that_it_stands_for'
+
+BY_PROXY = (
+    'test_a_404_of_another_program_does_not_hide_an_instance',
+    'test_a_404_of_another_program_does_not_stand_for_a_delete',
+)
+#: The 404 of a proxy, which is a page.
+PAGE = 'page'
 
 STATUSES = {
     Refusal.WRONG: 400,
@@ -51,6 +59,9 @@ class ForeignBench(MinimalBench):
         self.driver.answers[call] = STATUSES[reason]
         return STATUSES[reason]
 
+    def misroute(self, call):
+        self.driver.answers[{Call.FIND_BUILD: Call.LIST}.get(call, call)] = PAGE
+
     def enter_state(self, amphora_id, state):
         self.driver.words[amphora_id] = state
 
@@ -67,6 +78,7 @@ class Foreign(MinimalAnimal):
             404: InstanceNotFoundError,
             409: InstanceStateConflict,
             500: ServiceTimeout,
+            PAGE: ServiceUnavailable,
         }
     )
     of_builds = MappingProxyType(
@@ -100,7 +112,8 @@ class Foreign(MinimalAnimal):
             raise self.error(kind, call, status, **subject) from exc
 
     def error(self, kind, call, status, **subject):
-        return kind(f'Cannot {call.label}: answer {status}.', http_status=status, **subject)
+        said = f'Cannot {call.label}: answer {status}.'
+        return kind(said, http_status=404 if status is PAGE else status, **subject)
 
     def _build(self, request):
         with self.translated(Call.BUILD, self.of_builds, build_key=request.build_key):
@@ -111,6 +124,10 @@ class Foreign(MinimalAnimal):
             found = super()._get(amphora_id)
         word = self.words.get(amphora_id, 'läuft')
         return dataclasses.replace(found, state=self.states.get(word, self.any_other))
+
+    def _list(self, owner):
+        with self.translated(Call.LIST, {}):
+            return super()._list(owner)
 
     def _delete(self, amphora_id):
         with self.translated(Call.DELETE, self.of_deletes, amphora_id=amphora_id):
@@ -151,6 +168,23 @@ class KeepsTheStatusToItself(Foreign):
 
     def error(self, kind, call, status, **subject):
         return super().error(kind, call, None, **subject)
+
+
+@caught_by(*BY_PROXY)
+class TakesAProxyForItsBackend(Foreign):
+    """Reports an instance as missing whoever says so."""
+
+    meanings = MappingProxyType({**Foreign.meanings, PAGE: InstanceNotFoundError})
+
+
+@caught_by(BY_PROXY[0])
+class ListsNothingBehindAProxy(Foreign):
+    """Takes a list that was not found for an empty one."""
+
+    def _list(self, owner):
+        with contextlib.suppress(ServiceUnavailable):
+            return super()._list(owner)
+        return []
 
 
 @caught_by(BY_STATE)

@@ -81,6 +81,41 @@ class Translation(
                 if status is not None:
                     self.assertEqual(error.http_status, status, f'http_status, of {what}')
 
+    def test_a_404_of_another_program_does_not_hide_an_instance(self) -> None:
+        key = self.new_key()
+        amphora_id = self.build_active(build_key=key)
+        reads: tuple[tuple[Call, Callable[[], object]], ...] = (
+            (Call.GET, lambda: self.driver.get_amphora(amphora_id=amphora_id)),
+            (Call.FIND_BUILD, lambda: self.driver.find_build(key)),
+            (Call.LIST, lambda: amphora_id in {one.id for one in self.driver.list_amphorae()}),
+        )
+        misroutes = [((call, act), functools.partial(self.misroute, call)) for call, act in reads]
+        for (call, act), _ in self.offered(misroutes):
+            what = f'{call.label}(), answered by another program'
+            # A guard can have repeated the call.
+            if error := self.error_in(functools.partial(self.assert_found, act, what)):
+                self.assert_retryable(error, what)
+
+    def test_a_404_of_another_program_does_not_stand_for_a_delete(self) -> None:
+        amphora_id = self.build_active()
+        self.misroute(Call.DELETE)
+        if error := self.error_in(lambda: self.driver.delete(amphora_id)):
+            self.assert_retryable(error, 'delete(), answered by another program')
+            self.assert_exists(amphora_id)
+        else:
+            self.gone(amphora_id)
+
+    def assert_found(self, read: Callable[[], object], what: str) -> None:
+        """Fail if a call succeeds that does not find the amphora."""
+        self.assertTrue(read(), what)
+
+    def misroute(self, call: Call) -> None:
+        """Have the next such call answered by another program."""
+        try:
+            self.faults.misroute(call)
+        except (AttributeError, LookupError) as exc:
+            raise CannotBeShown(f'the bench cannot misroute {call.label}') from exc
+
     def test_an_error_shows_the_error_of_the_client_behind_it(self) -> None:
         faults: tuple[tuple[str, Callable[[], None]], ...] = (
             ('that is refused', lambda: self.faults.refuse(Call.BUILD)),
