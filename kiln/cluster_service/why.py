@@ -74,7 +74,7 @@ def why(
     :param driver_trouble: why its driver cannot be used, if so.
     """
     if node is not None:
-        yield _of_nodes(view, (node,), now)
+        yield _of_nodes(view, (node,), now, attention)
         yield from _of_machines(view, outages, attention)
         return
     yield _of_cluster(view, now, attention)
@@ -96,7 +96,7 @@ def why(
             if not doomed:
                 alike[one.group, one.state, one.cause].append(one)
     for nodes in alike.values():
-        yield _of_nodes(view, nodes, now)
+        yield _of_nodes(view, nodes, now, attention)
 
 
 # ---- the cluster ---------------------------------------------------------------
@@ -234,20 +234,24 @@ def _at_rest(view: ClusterView, attention: Attention | None) -> tuple[str, tuple
 # ---- nodes ---------------------------------------------------------------------
 
 
-def _of_nodes(view: ClusterView, nodes: Sequence[Node], now: float) -> Reason:
+def _of_nodes(
+    view: ClusterView, nodes: Sequence[Node], now: float, attention: Attention | None
+) -> Reason:
     first = nodes[0]
     since = min((node.since for node in nodes if node.since), default=0.0)
     said = f'{first.state.value} {f"for {span(now - since)}" if since else ""}'.rstrip()
     if first.doomed:
         said = f'{said}; to be removed: {first.doomed}'
-    next_, do = _node_next(view, first, now)
+    next_, do = _node_next(view, first, now, attention)
     return Reason(
         about=f'node {named(nodes)} ({first.group})', said=said, cause=first.cause, next=next_,
         do=_do(first.cause, *do),
     )  # fmt: skip
 
 
-def _node_next(view: ClusterView, node: Node, now: float) -> tuple[str, tuple[str, ...]]:
+def _node_next(
+    view: ClusterView, node: Node, now: float, attention: Attention | None
+) -> tuple[str, tuple[str, ...]]:
     state, name = node.state, view.cluster.name
     replace = (f"'kiln node replace {name} {node.name}'",)
     if state is NodeState.GONE:
@@ -263,7 +267,11 @@ def _node_next(view: ClusterView, node: Node, now: float) -> tuple[str, tuple[st
         settled = operation is not None and operation.state is OperationState.SUCCEEDED
         if state not in _BROKEN or node.doomed:
             return _RESTING, ()
-        return _WATCHED if settled else _RESTING, replace
+        if not settled:
+            return _RESTING, replace
+        if attention is not None and not attention.watched:
+            return 'does nothing for it: no conductor runs', replace
+        return f'{_replacement(view, node, now)}, as far as the brake allows', replace
     return _node_at_work(view, node, now, replace)
 
 
@@ -277,14 +285,24 @@ def _node_at_work(
         return 'replaces it when the brake and max_in_flight allow it', ()
     group = view.cluster.spec.group(node.group)
     if group is not None and state is NodeState.UNHEALTHY:
-        left_s = node.since + group.health.unhealthy_after_s - now
-        return f'replaces it {_when(left_s)}', replace
+        return _replacement(view, node, now), replace
     retries = f'tries again, at the latest after {span(LONGEST_PAUSE_S)}' if node.cause else ''
     if group is not None and state in _STARTING:
         left_s = node.since + group.health.startup_timeout_s - now
         gives_up = f'gives it up {_when(left_s)} if it is not ready'
         return f'{retries}; {gives_up}' if retries else f'waits for it, and {gives_up}', ()
     return retries or 'builds it when others before it are done', ()
+
+
+def _replacement(view: ClusterView, node: Node, now: float) -> str:
+    """Return when a broken node is replaced."""
+    group = view.cluster.spec.group(node.group)
+    left_s = 0.0
+    if group is not None and node.state is NodeState.UNHEALTHY:
+        left_s = node.since + group.health.unhealthy_after_s - now
+    if left_s <= 0:
+        return 'replaces it now'
+    return f'replaces it {_when(left_s)} (unhealthy_after of its group), unless it recovers'
 
 
 def _when(left_s: float) -> str:

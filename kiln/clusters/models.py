@@ -115,6 +115,11 @@ class Cause:
     hint: str = ''
     because: Cause | None = None
 
+    @property
+    def line(self) -> str:
+        """The whole chain in one line, the provider's message last."""
+        return self.message if self.because is None else f'{self.message} <- {self.because.line}'
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:

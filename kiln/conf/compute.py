@@ -155,13 +155,13 @@ BACKEND_OPTS = [
     ),
     cfg.FloatOpt(
         'circuit_open',
-        default=30.0,
+        default=5.0,
         min=0.1,
         help='Seconds for which the circuit stays open; doubled by each failed probe.',
     ),
     cfg.FloatOpt(
         'circuit_open_max',
-        default=600.0,
+        default=30.0,
         min=0.1,
         help='Maximum number of seconds for which the circuit stays open.',
     ),

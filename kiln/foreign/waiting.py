@@ -29,6 +29,12 @@ def noted_in(wait: Wait) -> Iterator[None]:
         _current.reset(reset)
 
 
+def waited_for() -> str | None:
+    """Return what the present call waits for, if that is known."""
+    wait = _current.get()
+    return None if wait is None else wait.whom
+
+
 @contextlib.contextmanager
 def waiting_for(whom: str) -> Iterator[None]:
     """Say what is waited for inside the block."""

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import urllib.parse
+from collections.abc import Mapping
 from typing import Any
 
 import requests
@@ -17,7 +18,7 @@ from kiln.clock import current_deadline
 from kiln.exceptions import KNOWN_SECRETS, ConfigurationError
 from kiln.foreign.connection_failures import one_line
 from kiln.foreign.http_adapter import BoundedAdapter
-from kiln.foreign.waiting import waiting_for
+from kiln.foreign.waiting import waited_for, waiting_for
 
 #: Threads that can call a driver that was made without the option max_workers.
 _DEFAULT_WORKERS = 16
@@ -47,7 +48,7 @@ class Connections(requests.Session):
         self.auth = _as_it_is
         self._timeouts_s = (connect_timeout_s, timeout_s)
         self._settings: dict[tuple[Any, ...], Any] = {}
-        self._keystone = keystone and keystone.rstrip('/').removesuffix('/v3')
+        self._keystone = _base(keystone)
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
         """Send a request; without a timeout of its own it gets that of its call."""
@@ -62,11 +63,13 @@ class Connections(requests.Session):
             return super().send(request, **kwargs)
 
     def _whom(self, url: str) -> str:
-        """Return what is behind a URL: Keystone, or the address without its query."""
+        """Return what is behind a URL: Keystone, what the client names, or the address."""
         base = self._keystone
         # Other services can be on the same host, below paths of their own.
         if base is not None and (url.rstrip('/') == base or url.startswith(f'{base}/v3')):
-            return f'Keystone at {base}'
+            return _keystone_at(base)
+        if (named := waited_for()) is not None:
+            return named
         return urllib.parse.urlsplit(url)._replace(query='', fragment='').geturl()
 
     def merge_environment_settings(
@@ -81,6 +84,21 @@ class Connections(requests.Session):
             self._settings[about] = found
         # A redirect can change the returned dict.
         return found | {'proxies': dict(found['proxies'])}
+
+
+def auth_headers(session: Session) -> Mapping[str, str]:
+    """Return the headers with the token, after getting one from Keystone if needed."""
+    # Of several threads that need one, a single one asks; the others wait for it.
+    with waiting_for(_keystone_at(_base(getattr(session.auth, 'auth_url', None)))):
+        return session.get_auth_headers() or {}
+
+
+def _base(url: str | None) -> str | None:
+    return url and url.rstrip('/').removesuffix('/v3')
+
+
+def _keystone_at(base: str | None) -> str:
+    return f'Keystone at {base}' if base else 'Keystone'
 
 
 def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:

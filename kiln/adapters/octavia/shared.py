@@ -22,14 +22,12 @@ LOG = logging.getLogger(__name__)
 CLOSE_S = 1.0
 #: Distinguishes Octavia's amphorae from the machines of another kiln on the same cloud.
 OWNER = 'octavia'
-#: By default, Octavia waits five minutes for an amphora, and it has few threads: the
-#: end of an outage must be noticed soon, and calls must not outlast a long outage.
+#: By default, Octavia waits five minutes for an amphora, and it has few threads, so calls
+#: must not outlast a long outage.
 #: It waits for few amphorae at a time, so a poll serves few callers, and polling each
 #: second would cost more than it gains.
 DEFAULTS = {
     'call_timeout': 120.0,
-    'circuit_open': 5.0,
-    'circuit_open_max': 30.0,
     'watch_interval': 2.0,
     'watch_max_interval': 5.0,
 }

@@ -100,6 +100,14 @@ class Course:
         """The number of nodes to create, remove or change."""
         return sum(group.total for group in self.groups)
 
+    @property
+    def held_up(self) -> Iterator[Node]:
+        """The nodes that are held up, and have not failed."""
+        for group in self.groups:
+            for node in group.odd:
+                if node.cause is not None and node.state is not NodeState.FAILED:
+                    yield node
+
     def causes(self) -> Iterator[tuple[Cause, tuple[Node, ...]]]:
         """Yield each cause that holds the operation up once, with the nodes concerned."""
         if self.operation.cause is not None:

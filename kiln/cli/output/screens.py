@@ -14,6 +14,7 @@ from kiln.clock import clock_time
 from kiln.cluster_service.why import hint, span
 from kiln.clusters.models import Cause, Event, Node, NodeState
 from kiln.engine.plan.changes import named
+from kiln.engine.plan.lifecycle import ActionKind
 from kiln.exceptions import redact, visible
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ _EVENTS = 4
 #: machine. Printed lines tell it only after these.
 _NORMAL_S = {'readiness_not_yet': 30.0, 'hook': 4.0}
 
+#: Events of attempts that failed.
+_TRIES = frozenset(f'{kind.value}-failed' for kind in ActionKind)
+
 #: A cause and its event read the same: they are one line, if no more seconds lie between them.
 _SAME_S = 10.0
 
@@ -83,7 +87,11 @@ class Lines:
 
     def show(self, courses: Sequence[Course], events: Sequence[Event]) -> None:
         names = {one.operation.cluster_id: one.name for one in courses}
+        going_on = {node.id for one in courses for node in one.held_up}
         for event in events:
+            # Its cause is told below, for all nodes that have it.
+            if event.kind in _TRIES and event.node_id in going_on:
+                continue
             name = names.get(event.cluster_id, event.cluster_id)
             self._write(event.at, name, self._news(name, event))
         for one in courses:
@@ -93,9 +101,8 @@ class Lines:
                 normal_until = self._seen.setdefault(key, at) + _NORMAL_S.get(cause.code, 0.0)
                 if key not in self._told and at >= normal_until:
                     self._told.add(key)
-                    text = ' <- '.join(_messages(cause))
                     held = f'{_held(one, nodes)}{_from_before(one, nodes)}'
-                    self._write(at, one.name, f'{held}: {text}')
+                    self._write(at, one.name, f'{held}: {cause.line}')
                     advice = hint(cause)
                     if advice and (one.name, advice) not in self._told:
                         self._told.add((one.name, advice))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import collections
 import functools
 import logging
 from collections.abc import Callable
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
+#: The number of causes that are remembered, so that each is logged once.
+_LOGGED = 8
+
 _Answer = TypeVar('_Answer')
 
 
@@ -32,6 +36,8 @@ class NodeAction(abc.ABC):
     def __init__(self, state: NodeClusterState) -> None:
         self._state = state
         self._tx, self._nodes = state.tx, state.nodes
+        #: Causes of delays that were logged last.
+        self._logged: collections.deque[Cause] = collections.deque(maxlen=_LOGGED)
 
     def begin(self, member: Member) -> None:
         """Write the intent, and start the action after the commit."""
@@ -115,8 +121,12 @@ class NodeAction(abc.ABC):
         cause = lifecycle.hindrance_of(error)
         if member.node.cause == cause:
             return
-        if not member.hindered:
-            LOG.warning('Node %s: the %s waits: %s', member.node.name, self.kind.value, error)
+        if not member.hindered and cause not in self._logged:
+            # Other nodes have the same cause at the same time.
+            self._logged.append(cause)
+            cluster, node = self._tx.cluster.name, member.node.name
+            LOG.warning('Cluster %s: the %s of %s waits: %s',
+                        cluster, self.kind.value, node, cause.line)  # fmt: skip
         member.hindered = True
         self._nodes.change(member, cause=cause)
 

@@ -16,6 +16,7 @@ from kiln.clusters.models import Cause, Node, NodeState
 from kiln.exceptions import (
     AmphoraBuildError,
     AmphoraComputeError,
+    BuildOutcomeUnknown,
     ChangeFailed,
     CircuitOpenError,
     InstanceNotFoundError,
@@ -167,9 +168,9 @@ def after_failure(kind: ActionKind, node: Node, error: BaseException, tries: int
 
     :param tries: the number of failures in a row, including this one.
     """
-    cause = cause_of(error)
-    again = Verdict(node.state, cause, pause_s(tries, getattr(error, 'retry_after', None)))
-    failed = Verdict(NodeState.FAILED, cause, None)
+    pause = pause_s(tries, getattr(error, 'retry_after', None))
+    again = Verdict(node.state, hindrance_of(error), pause)
+    failed = Verdict(NodeState.FAILED, cause_of(error), None)
     if kind is ActionKind.BUILD:
         return _after_build(error, again, failed)
     if kind in EXPECTING and isinstance(error, _ENDS):
@@ -233,6 +234,9 @@ def hindrance_of(error: BaseException) -> Cause:
 
     So nodes with the same hindrance have the same cause, and are shown together.
     """
+    # Whether a machine was built is found out by kiln itself, once what is behind this allows it.
+    while isinstance(error, BuildOutcomeUnknown) and isinstance(error.__cause__, KilnError):
+        error = error.__cause__
     return _impersonal(cause_of(error))
 
 

@@ -22,9 +22,9 @@ class CircuitSettings:
     #: Share of slow calls in the window that opens the circuit.
     slow_call_rate: float = 0.8
     #: The first open period; each trip that follows soon multiplies it.
-    open_s: float = 30.0
+    open_s: float = 5.0
     open_factor: float = 2.0
-    open_max_s: float = 600.0
+    open_max_s: float = 30.0
     #: Share of the period that is subtracted at random, so that the probes of many
     #: processes do not coincide.
     open_jitter: float = 0.1

@@ -166,10 +166,21 @@ class OfNodes(unittest.TestCase):
         (reason,) = why(view(one, op=operation(OperationState.FAILED)), NOW, node=one)
         self.assertEqual(("'kiln node replace web web-a'",), reason.do)
 
-    def test_a_dead_node_of_a_settled_cluster_is_replaced_by_the_watch(self):
-        one = node(state=NodeState.FAILED)
-        (reason,) = why(view(one, op=operation(OperationState.SUCCEEDED)), NOW, node=one)
-        self.assertIn('replaces dead nodes', reason.next)
+    def test_a_dead_node_of_a_settled_cluster_is_replaced_by_a_conductor(self):
+        for state, next_ in (
+            (NodeState.FAILED, 'replaces it now, as far as the brake allows'),
+            (NodeState.UNHEALTHY, 'replaces it in 3 min (unhealthy_after of its group)'),
+        ):
+            one = node(state=state)
+            shown = view(one, op=operation(OperationState.SUCCEEDED))
+            for attention, said in (
+                (None, next_),
+                (Attention(watched=True), next_),
+                (Attention(), 'does nothing for it: no conductor runs'),
+            ):
+                with self.subTest(state=state, attention=attention):
+                    (reason,) = why(shown, NOW, node=one, attention=attention)
+                    self.assertIn(said, reason.next)
 
     def test_pain_21_a_brake_that_holds_is_reported(self):
         sick = [node(name, state=NodeState.FAILED) for name in 'ab']

@@ -28,7 +28,9 @@ from kiln.exceptions import (
 )
 from kiln.foreign.exchange import exchange
 from kiln.foreign.http_adapter import MOST_BYTES
+from kiln.foreign.waiting import waiting_for
 from kiln.openstack.replies import Reply
+from kiln.openstack.session import auth_headers
 
 LOG = logging.getLogger(__name__)
 
@@ -143,7 +145,7 @@ class Ironic:
         try:
             # keystoneauth's own debug log would hold user data.
             # With all redirects, and a new token if one is needed.
-            with exchange(max(timeout)):
+            with exchange(max(timeout)), waiting_for(f'Ironic at {url}'):
                 response = self._session.request(
                     url, method, raise_exc=False, log=False, timeout=timeout,
                     headers=dict(headers), **more,
@@ -182,7 +184,7 @@ class Ironic:
         try:
             # All that Keystone answers until there is a token.
             with exchange(self._timeout_s, MOST_BYTES):
-                self._session.get_auth_headers()
+                auth_headers(self._session)
                 url = self._override or self._session.get_endpoint(
                     service_type=SERVICE, **self._where
                 )

@@ -34,7 +34,9 @@ from kiln.exceptions import (
 )
 from kiln.foreign.exchange import exchange
 from kiln.foreign.http_adapter import MOST_BYTES
+from kiln.foreign.waiting import waiting_for
 from kiln.openstack.replies import SERVICES, Reply
+from kiln.openstack.session import auth_headers
 
 LOG = logging.getLogger(__name__)
 
@@ -114,7 +116,7 @@ class Services:
         try:
             # keystoneauth's own debug log would hold user data and console output.
             # With all redirects, and a new token if one is needed.
-            with exchange(max(timeout)):
+            with exchange(max(timeout)), waiting_for(f'{SERVICES[service]} at {base}'):
                 response, found = client.request(
                     base + path, method, raise_exc=False, log=False, timeout=timeout, **more
                 )
@@ -196,7 +198,7 @@ class Services:
         try:
             # All that Keystone answers until there is a token.
             with exchange(self._timeout_s, MOST_BYTES):
-                headers = self._session.get_auth_headers() or {}
+                headers = auth_headers(self._session)
             token = headers.get('X-Auth-Token') or headers.get('Authorization', '')
             known, urls = self._endpoints
             if known != token:
@@ -259,7 +261,7 @@ class Services:
 
     def _negotiated(self, asked: Asked, base: str) -> str:
         try:
-            with exchange(self._timeout_s):
+            with exchange(self._timeout_s), waiting_for(f'Nova at {base}'):
                 found = discover.Discover(self._session, base).version_data()
         except ksa.DiscoveryFailure as exc:
             self._refresh()

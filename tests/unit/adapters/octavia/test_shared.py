@@ -120,13 +120,11 @@ class Opening(SharedTest):
         self.assertEqual('east', east.name)
         self.assertIn('tiny', east.driver.cloud.catalogue.flavors)
 
-    def test_the_end_of_an_outage_is_noticed_soon(self):
-        conf = self.conf('[compute:noop]\ncircuit_open_max = 77\n')
+    def test_a_call_does_not_outlast_a_long_outage(self):
+        conf = self.conf('[compute:noop]\nwatch_interval = 7\n')
         self.shared.get('noop', conf)
         values = conf['compute:noop']
-        self.assertEqual(
-            (5.0, 77.0, 120.0), (values.circuit_open, values.circuit_open_max, values.call_timeout)
-        )
+        self.assertEqual((120.0, 7.0), (values.call_timeout, values.watch_interval))
 
     def test_the_backend_must_be_configured(self):
         with self.assertRaisesRegex(ConfigurationError, r'\[kiln\] backend'):

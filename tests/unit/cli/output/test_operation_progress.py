@@ -208,6 +208,21 @@ class Told(unittest.TestCase):
             self.told(),
         )
 
+    def test_attempts_that_failed_are_told_with_what_holds_their_nodes_up(self):
+        held = [node(f'h{n}', NodeState.BUILDING, cause=QUOTA) for n in range(3)]
+        gone = node('f', NodeState.FAILED, cause=QUOTA)
+        failed = [
+            Event(
+                cluster_id='c', kind='build-failed', message=f'{one.name}: No {n}.', node_id=one.id
+            )
+            for n, one in enumerate([*held, gone])
+        ]
+        self.lines.show([far(seen(*held, gone))], failed)
+        told = '\n'.join(self.told())
+        self.assertIn('f: No 3.', told)
+        self.assertIn('h0, h1, h2', told)
+        self.assertNotIn('No 0.', told)
+
     def test_an_event_that_comes_again_later_is_told_again(self):
         for at in (0.0, 60.0):
             self.lines.show(

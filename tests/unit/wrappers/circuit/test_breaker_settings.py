@@ -12,7 +12,7 @@ WRONG = {
     'slow_call_rate': (0, 1.1),
     'open_s': (0, -1, math.inf),
     'open_factor': (0.5, 101, math.nan),
-    'open_max_s': (29.9, math.inf),
+    'open_max_s': (4.9, math.inf),
     'open_jitter': (-0.1, 1.0),
     'probe_lease_s': (0, -1, math.inf),
     'success_threshold': (0, 1.5),

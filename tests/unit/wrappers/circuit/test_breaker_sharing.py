@@ -19,7 +19,7 @@ from kiln.wrappers.circuit.settings import CircuitSettings
 from kiln.wrappers.circuit.shared import LONGEST_S, SharedPhase, SharedStorage
 
 SETTINGS = CircuitSettings(
-    minimum_calls=2, open_s=30, open_factor=2, open_jitter=0, probe_lease_s=10
+    minimum_calls=2, open_s=30, open_max_s=600, open_factor=2, open_jitter=0, probe_lease_s=10
 )
 
 
