@@ -49,6 +49,9 @@ def remediate(
     build failed is given up at once, others after the times of ``Health``. After several
     failures in a row, no node is given up before the pause is over.
 
+    Nodes that failed do not recover by themselves. So while the brake holds, they are replaced
+    one at a time, which shows whether the backend can build again.
+
     :param now: in seconds since the epoch, like the times of the nodes.
     """
     live = [node for node in nodes if not going(node)]
@@ -56,9 +59,15 @@ def remediate(
     # The longest sick go first, since they have been missing the longest.
     queue = sorted((node.since, node.id, node) for node in live if node.id in given_up)
     waiting = [node for *_, node in queue]
-    hold, room = _brake(group, live, given_up)
+    eligible, most = waiting, group.health.max_in_flight
+    if hold := _brake(group, live, given_up):
+        eligible = _beyond_recovery(group, live)
+        most = min(1, most)
+        if eligible:
+            hold = f'{hold}; those that failed are replaced one at a time'
+    room = _room(group, live, given_up, most)
     # A clock that was set back ends the pause, which it would make longer.
-    if setback is not None and setback.at <= now < setback.until and not hold:
+    if eligible and setback is not None and setback.at <= now < setback.until:
         hold = (
             f'{setback.count} nodes failed in a row, and the next is built at '
             f'{clock_time(math.ceil(setback.until))}'
@@ -66,10 +75,10 @@ def remediate(
         room = 0
     if len(waiting) > room and not hold:
         hold = f'others are under way, and max_in_flight is {group.health.max_in_flight}'
-    taken, left = waiting[:room], waiting[room:]
+    taken = eligible[:room]
     return Remediation(
         victims=MappingProxyType({node.id: given_up[node.id] for node in taken}),
-        hold=hold if left else '',
+        hold=hold if len(waiting) > len(taken) else '',
     )
 
 
@@ -86,10 +95,8 @@ def _why(node: Node, health: Health, now: float) -> str:
     return ''
 
 
-def _brake(
-    group: NodeGroupSpec, live: Sequence[Node], given_up: Mapping[str, str]
-) -> tuple[str, int]:
-    """Return why no node can be replaced, if so, and how many can."""
+def _brake(group: NodeGroupSpec, live: Sequence[Node], given_up: Mapping[str, str]) -> str:
+    """Return why nodes cannot be replaced as they fail; empty if they can."""
     allowed = group.health.max_unhealthy
     bad = sum(node.id in given_up or node.state in _BAD for node in live)
     most = allowed.of(len(live))
@@ -98,8 +105,26 @@ def _brake(
         most = max(1, most)
     if bad > most:
         of = f'{bad} of {len(live)} nodes are unhealthy or unknown'
-        return f'the brake holds: {of}, and max_unhealthy is {allowed}', 0
+        return f'the brake holds: {of}, and max_unhealthy is {allowed}'
+    return ''
+
+
+def _beyond_recovery(group: NodeGroupSpec, live: Sequence[Node]) -> list[Node]:
+    """Return the nodes that can be replaced while the brake holds, the longest sick first."""
+    if not group.health.max_unhealthy.amount:
+        return []
+    # A backend that does not report nodes is not asked for others.
+    if any(node.state is NodeState.UNKNOWN for node in live):
+        return []
+    failed = (node for node in live if node.state is NodeState.FAILED)
+    return sorted(failed, key=lambda node: (node.since, node.id))
+
+
+def _room(
+    group: NodeGroupSpec, live: Sequence[Node], given_up: Mapping[str, str], most: int
+) -> int:
+    """Return how many nodes can be replaced now, if no more than ``most`` are at once."""
     # A removed node without a successor is under way as well.
     missing = max(0, group.shape.count - len(live))
     making = sum(node.state in MAKING and node.id not in given_up for node in live)
-    return '', max(0, group.health.max_in_flight - missing - making)
+    return max(0, most - missing - making)

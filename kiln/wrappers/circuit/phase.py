@@ -91,7 +91,7 @@ class Phase:
             text = f'was opened by hand, until it is closed by hand{longest}.'
         elif self.state == STATE_HALF_OPEN:
             retry_after = min(left_s, PROBE_HINT_S)
-            text = f'waits for its probe after {self.opened_by}; {_again(time + retry_after)}.'
+            text = f'waits for its probe after {self.opened_by}.'
         else:
             text = f'is open after {self.opened_by}; {_again(time + left_s)}.'
         error = CircuitOpenError(

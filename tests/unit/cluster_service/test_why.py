@@ -37,7 +37,7 @@ QUOTA = Cause(
 def node(name='a', **fields):
     return Node(
         id=f'id-{name}', cluster_id='c', group=fields.pop('group', 'work'), name=f'web-{name}',
-        place=Place(), backend='noop', since=900.0, **fields,
+        place=Place(), backend='noop', **{'since': 900.0, **fields},
     )  # fmt: skip
 
 
@@ -183,7 +183,7 @@ class OfNodes(unittest.TestCase):
                     self.assertIn(said, reason.next)
 
     def test_pain_21_a_brake_that_holds_is_reported(self):
-        sick = [node(name, state=NodeState.FAILED) for name in 'ab']
+        sick = [node(name, state=NodeState.UNHEALTHY, since=0.0) for name in 'ab']
         shown = view(*sick, node('c', state=NodeState.READY), op=operation(
             OperationState.SUCCEEDED, ended_at=990.0))  # fmt: skip
         first, *_ = why(shown, NOW)

@@ -65,10 +65,10 @@ class Conditions(unittest.TestCase):
         self.assertEqual({BLOCKED: WAITS}, found)
 
     def test_dead_nodes_held_by_the_brake_are_blocked_and_degraded(self):
-        found = self.found(NodeState.READY, NodeState.UNHEALTHY, NodeState.FAILED)
+        found = self.found(NodeState.READY, NodeState.UNHEALTHY, NodeState.UNHEALTHY)
         self.assertEqual({BLOCKED, DEGRADED}, set(found))
         self.assertIn('work: the brake holds', found[BLOCKED].message)
-        self.assertIn('is failed', found[DEGRADED].message)
+        self.assertIn('is unhealthy', found[DEGRADED].message)
 
     def test_a_dead_node_that_will_be_replaced_is_not_blocked(self):
         found = self.found(*[NodeState.READY] * 2, NodeState.FAILED, cause=WAITS)

@@ -122,6 +122,31 @@ class Brake(unittest.TestCase):
         pair = [node(**SICK), node(**SICK)]
         self.assertIn('the brake holds', remediate(group(2), pair, NOW).hold)
 
+    def test_of_too_many_nodes_that_failed_one_at_a_time_is_replaced(self):
+        failed = [node(state=NodeState.FAILED, since=NOW - 9 + n) for n in range(8)]
+        healthy = well(4)
+        found = remediate(group(12, max_in_flight=9), [*failed, *healthy], NOW)
+        self.assertEqual([failed[0].id], list(found.victims))
+        self.assertIn('those that failed are replaced one at a time', found.hold)
+        # Its successor is under way.
+        new = node(state=NodeState.BUILDING, since=NOW)
+        found = remediate(group(12, max_in_flight=9), [*failed[1:], new, *healthy], NOW)
+        self.assertEqual({}, dict(found.victims))
+        found = remediate(group(12, max_in_flight=9), [*failed[1:], *healthy], NOW)
+        self.assertEqual({}, dict(found.victims))
+
+    def test_of_too_many_nodes_that_failed_none_is_replaced_while_another_is_unknown(self):
+        failed = [node(state=NodeState.FAILED, since=NOW) for _ in range(8)]
+        found = remediate(group(9), [*failed, node(state=NodeState.UNKNOWN)], NOW)
+        self.assertEqual({}, dict(found.victims))
+        self.assertIn('the brake holds', found.hold)
+
+    def test_the_pause_after_failures_in_a_row_holds_while_the_brake_does(self):
+        failed = [node(state=NodeState.FAILED, since=NOW) for _ in range(8)]
+        found = remediate(group(8), failed, NOW, Setback(count=8, at=NOW))
+        self.assertEqual({}, dict(found.victims))
+        self.assertIn('8 nodes failed in a row', found.hold)
+
     def test_max_unhealthy_zero_replaces_none(self):
         for none in (Portion(0), Portion(0, percent=True)):
             found = remediate(group(3, max_unhealthy=none), [node(**SICK), *well(2)], NOW)
@@ -149,7 +174,13 @@ class Brake(unittest.TestCase):
         self.assertLessEqual(len(found.victims), limit)
         if found.victims:
             allowed = max(percent > 0, percent * len(live) // 100)
-            self.assertLessEqual(len(bad), allowed)
+            if len(bad) > allowed:
+                self.assertGreater(percent, 0)
+                self.assertNotIn(NodeState.UNKNOWN, {each.state for each in live})
+                (only,) = found.victims
+                (victim,) = [each for each in nodes if each.id == only]
+                self.assertIs(NodeState.FAILED, victim.state)
+                self.assertIn('one at a time', found.hold or 'one at a time')
             plan = plan_group(one, nodes, victims=found.victims)
             gone = {act.node.id for act in plan.removes}
             self.assertEqual(set(found.victims), gone)
