@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable, Sequence
 
 import pybreaker
-from pybreaker import STATE_CLOSED
+from pybreaker import STATE_CLOSED, STATE_OPEN
 
 from kiln.clock import SYSTEM_CLOCK, Clock
-from kiln.exceptions import AmphoraComputeError, CircuitOpenError, KilnError, Verdict
+from kiln.exceptions import AmphoraComputeError, CircuitOpenError, KilnError, Verdict, redact
 from kiln.wrappers.circuit.listeners import StateChanges
 from kiln.wrappers.circuit.phase import BY_HAND, SLOW_CALLS, Phase, Ticket
 from kiln.wrappers.circuit.settings import CircuitSettings, CircuitSnapshot
@@ -217,7 +217,8 @@ class Circuit:
         if phase.state == STATE_CLOSED:
             self._window.clear()
         if phase.state != self._phase.state:
-            self._changes.add(phase.state)
+            cause = phase.cause if phase.state == STATE_OPEN else None
+            self._changes.add(phase.state, '' if cause is None else redact(str(cause)))
         self._phase = phase
 
     def _report_phase(self) -> bool:

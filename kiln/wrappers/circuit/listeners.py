@@ -28,12 +28,13 @@ class StateChanges:
             STATE_HALF_OPEN: breaker.half_open,
             STATE_OPEN: breaker.open,
         }
-        self._waiting: deque[str] = deque()
+        #: States, each with the reason for it.
+        self._waiting: deque[tuple[str, str]] = deque()
         self._publishing = threading.Lock()
 
-    def add(self, state: str) -> None:
+    def add(self, state: str, reason: str = '') -> None:
         """Queue a change to a state, for the next :meth:`publish`."""
-        self._waiting.append(state)
+        self._waiting.append((state, reason))
 
     def publish(self) -> None:
         """Store the queued changes and notify the listeners of each."""
@@ -43,8 +44,9 @@ class StateChanges:
         while self._waiting and self._publishing.acquire(blocking=False):
             try:
                 while self._waiting:
-                    old, new = self._breaker.current_state, self._waiting.popleft()
-                    LOG.info('Circuit %s: %s -> %s', self._breaker.name, old, new)
+                    old, (new, reason) = self._breaker.current_state, self._waiting.popleft()
+                    after = f', after: {reason}' if reason else ''
+                    LOG.info('Circuit %s: %s -> %s%s', self._breaker.name, old, new, after)
                     self._enter[new]()
             finally:
                 self._publishing.release()

@@ -213,7 +213,8 @@ class Logs(Shell):
                 self.run_bare(*argv)
                 self.forget()
                 self.assertEqual(1, self.err.count('\n'), self.err)
-                self.assertIn('Circuit faulty/read: closed -> open', self.log.read_text())
+                opened = r'Circuit faulty/read: closed -> open, after: .*refuses all calls'
+                self.assertRegex(self.log.read_text(), opened)
                 self.log.unlink()
 
     def test_other_users_cannot_read_the_log_even_after_a_rotation(self):
