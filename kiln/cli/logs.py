@@ -30,7 +30,7 @@ class Masking(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> Any:
         """Return what is logged: a text, or plain data where the other one returns some."""
-        told: Any = self._inner.format(record)
+        told = self._format(record)
         if record.exc_text:
             # Others use it from there.
             record.exc_text = redact_all(record.exc_text)
@@ -38,6 +38,16 @@ class Masking(logging.Formatter):
             # A mask in JSON itself could take a part of its syntax away.
             return json.dumps(_masked(json.loads(told)))
         return _masked(told)
+
+    def _format(self, record: logging.LogRecord) -> Any:
+        if record.exc_info or not record.name.startswith('kiln'):
+            return self._inner.format(record)
+        # oslo.log adds the error that is being handled, unless it is one of this kind. What kiln
+        # logs of an error is in the message already.
+        try:
+            raise KeyError
+        except KeyError:
+            return self._inner.format(record)
 
     def formatException(self, ei: Any) -> Any:  # noqa: N802  # the name of logging
         return _masked(self._inner.formatException(ei))

@@ -21,6 +21,7 @@ from sqlalchemy import exc as sa_exc
 
 from kiln.clock import Clock
 from kiln.clusters.exceptions import StoreBroken, StoreError
+from kiln.db.silence import ServerSilence
 from kiln.exceptions import Advice
 from kiln.plugins.extras import importing
 
@@ -74,9 +75,6 @@ class Contradiction(StoreError):
 class Database:
     """A pool of connections, and the differences between the dialects."""
 
-    #: Seconds after which it is reported that a server does not answer.
-    silent_s = 3.0
-
     def __init__(
         self,
         url: str,
@@ -87,7 +85,6 @@ class Database:
     ) -> None:
         """Connect to nothing yet; ``report`` receives a sentence if a server is silent."""
         self._url = parse_url(url)
-        self._report = report
         self.clock = clock
         #: ``sqlite``, ``postgresql`` or ``mariadb``.
         self.kind: str = self._url.get_backend_name()
@@ -98,6 +95,8 @@ class Database:
         #: Seconds to wait for the writes of other processes.
         self.lock_timeout_s = lock_timeout_s
         self._turn = threading.Lock() if self.path else None
+        #: Of a server; a file is never silent.
+        self.silence = None if self.path else ServerSilence(self.name, report)
         self._engine = self._make_engine()
         self._insert: Any = _insert_of(self.kind)
         self._driver: Any = self._engine.dialect.loaded_dbapi
@@ -114,7 +113,7 @@ class Database:
 
         :raises StoreError: the database cannot be used.
         """
-        with self._explained('read'), self._engine.begin() as connection:
+        with self._explained('read'), self._noted(), self._engine.begin() as connection:
             self._begin(connection, 'BEGIN')
             yield connection
 
@@ -125,9 +124,17 @@ class Database:
         :raises StoreError: nothing was written; but if the connection broke during the
             commit, the change might be written, and the message states it.
         """
-        with self._explained('write'), self._in_turn(), self._engine.begin() as connection:
+        with (
+            self._explained('write'),
+            self._in_turn(),
+            self._noted(),
+            self._engine.begin() as connection,
+        ):
             self._begin(connection, 'BEGIN IMMEDIATE')
             yield connection
+
+    def _noted(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self.silence is None else self.silence.noted()
 
     @contextlib.contextmanager
     def alone(self, connection: sa.Connection, purpose: str) -> Iterator[None]:
@@ -195,6 +202,8 @@ class Database:
     def close(self) -> None:
         """Close all connections; safe to repeat."""
         self._engine.dispose()
+        if self.silence is not None:
+            self.silence.close()
 
     # ---- connections ---------------------------------------------------------
 
@@ -210,20 +219,7 @@ class Database:
             )
         if self.kind == 'sqlite':
             sa.event.listen(engine, 'connect', self._prepare_sqlite)
-        else:
-            sa.event.listen(engine, 'do_connect', self._connect)
         return engine
-
-    def _connect(self, dialect: Any, record: Any, args: Any, options: Any) -> Any:
-        words = f'The store at {self.name} has not answered for over {self.silent_s:g} s.'
-        # Connections are pooled, so a thread for each costs little.
-        told = threading.Timer(self.silent_s, self._report, [words])
-        told.daemon = True
-        told.start()
-        try:
-            return dialect.connect(*args, **options)
-        finally:
-            told.cancel()
 
     def _prepare_sqlite(self, connection: Any, record: Any) -> None:
         # Transactions begin explicitly, not implicitly by sqlite3.

@@ -14,7 +14,7 @@ class Failures:
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._lock = threading.Lock()
-        #: The last reason of each kind of work, and how often it came.
+        #: The last reason of each kind of work, and how often it has failed.
         self._known: dict[str, tuple[str, int]] = {}
 
     def failed(self, what: str, exc: Exception) -> None:
@@ -23,7 +23,7 @@ class Failures:
         with self._lock:
             known, count = self._known.get(what, ('', 0))
             again = known == reason
-            self._known[what] = (reason, count + 1 if again else 1)
+            self._known[what] = (reason, count + 1)
         if again:
             return
         if isinstance(exc, KilnError):
@@ -37,4 +37,4 @@ class Failures:
         with self._lock:
             _, count = self._known.pop(what, ('', 0))
         if count > 1:
-            self._log.warning('%s: over, after %d times', what, count)
+            self._log.warning('No longer so, after %d times: %s', count, what)

@@ -16,6 +16,7 @@ from kiln.cli.output.cluster_fields import operation_fields
 from kiln.cli.output.operation_progress import goal_of
 from kiln.cli.output.proposal_text import proposal_lines, removes
 from kiln.cli.output.visible_stream import drawn_on
+from kiln.clusters.exceptions import StoreError
 from kiln.clusters.models import Cause, Operation, OperationKind, OperationState
 from kiln.exceptions import KilnError
 
@@ -103,12 +104,12 @@ class Working(KilnCommand):
             ):
                 follower = Follower(site.clusters, self.app.clock, shown)
                 ended = follower.follow(entered, check=conductor.check)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, StoreError):
             for name in (one.cluster.name for one in entered):
                 self.app.say(
-                    f'{name}: the operation is submitted, and continues as soon as a conductor '
-                    f"runs. 'kiln cluster watch {name}' continues it here, 'kiln cluster cancel "
-                    f"{name}' stops it."
+                    f'{name}: the operation is submitted, and a conductor continues it, now or as '
+                    f"soon as one runs. 'kiln cluster watch {name}' continues it here, 'kiln "
+                    f"cluster cancel {name}' stops it."
                 )
             raise
         return [

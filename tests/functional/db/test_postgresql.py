@@ -1,12 +1,15 @@
 """Tests of the store on a real PostgreSQL."""
 
 import concurrent.futures
+import queue
 import time
+import unittest
 
 import sqlalchemy as sa
 
 from kiln.clock import SYSTEM_CLOCK
 from kiln.clusters.exceptions import StoreError
+from kiln.db.database import Database
 from kiln.db.store import open_store
 from tests.functional.db.case import Locks, OnServer, suites_on
 from tests.functional.db.servers import PostgresServer, shared
@@ -72,6 +75,31 @@ class PostgresLocks(Locks):
         except StoreError:
             return False
         return True
+
+
+class SilenceOfPostgres(unittest.TestCase):
+    def test_a_server_that_falls_silent_on_an_open_connection_is_told_of(self):
+        wire = Wire(OnServer.server.port)
+        self.addCleanup(wire.close)
+        url = sa.make_url(OnServer.server.url).set(port=wire.port)
+        told = queue.SimpleQueue()
+        database = Database(
+            url.render_as_string(hide_password=False), clock=SYSTEM_CLOCK, report=told.put
+        )
+        self.addCleanup(database.close)
+        database.silence.silent_s = database.silence.look_s = 0.05
+        with database.reading() as connection:
+            self.assertEqual(1, connection.scalar(sa.text('SELECT 1')))
+        wire.fall_silent_after(0)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            read = pool.submit(self._read, database)
+            self.assertIn('has not answered for over 0.05 s', told.get(timeout=60))
+            wire.close()
+            self.assertIsInstance(read.exception(), StoreError)
+
+    def _read(self, database):
+        with database.reading() as connection:
+            connection.scalar(sa.text('SELECT 1'))
 
 
 del Locks

@@ -8,9 +8,12 @@ import threading
 import unittest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from oslo_log.formatters import FluentFormatter, JSONFormatter
+from oslo_config import cfg
+from oslo_log import log
+from oslo_log.formatters import ContextFormatter, FluentFormatter, JSONFormatter
 
 from kiln.cli.logs import Masking
+from kiln.clusters.exceptions import StoreError
 from kiln.exceptions import KNOWN_SECRETS
 from tests.unit.cli.processes import PATIENCE_S, Processes
 from tests.unit.cli.shell import Shell
@@ -68,6 +71,13 @@ class Echoed(Shell, Processes):
             self.assertEqual([], [form for form in forms if form in said])
 
 
+def log_options():
+    conf = cfg.ConfigOpts()
+    log.register_options(conf)
+    conf([])
+    return conf
+
+
 class Formatted(unittest.TestCase):
     def record(self):
         try:
@@ -80,6 +90,14 @@ class Formatted(unittest.TestCase):
 
     def setUp(self):
         KNOWN_SECRETS.note(MARKER)
+
+    def test_an_error_that_is_being_handled_is_not_added_to_what_kiln_says_of_it(self):
+        formatter = Masking(ContextFormatter(config=log_options()))
+        record = logging.LogRecord('kiln.x', logging.WARNING, 'x.py', 1, 'it failed: no', (), None)
+        try:
+            raise StoreError('no')
+        except StoreError:
+            self.assertTrue(formatter.format(record).endswith('it failed: no'))
 
     def test_messages_and_tracebacks_of_any_library_are_masked(self):
         record = self.record()

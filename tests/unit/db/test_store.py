@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import queue
 import socket
 import sqlite3
 import stat
@@ -14,6 +15,7 @@ import sqlalchemy as sa
 from kiln.clock import SYSTEM_CLOCK
 from kiln.clusters.exceptions import StoreBroken, StoreError
 from kiln.db.database import Database, parse_url
+from kiln.db.silence import ServerSilence
 from kiln.db.store import SERVER_KEYS, key_file, open_database, open_store
 from kiln.testing.clock import VirtualClock
 from tests.unit.db import samples
@@ -136,7 +138,7 @@ class SilentServer(unittest.TestCase):
         url = f'{scheme}://me:secret@127.0.0.1:{port}/kiln'
         database = Database(url, clock=SYSTEM_CLOCK, report=report)
         self.addCleanup(database.close)
-        database.silent_s = 0.05
+        database.silence.silent_s = database.silence.look_s = 0.05
         with self.assertRaises(StoreError) as caught, database.reading():
             self.fail('it is connected')
         self.assertIn(f'Cannot read the store at {database.name}: ', str(caught.exception))
@@ -162,6 +164,32 @@ class SilentServer(unittest.TestCase):
             self.fail('it is connected')
         self.assertNotIn('?.', str(caught.exception))
         self.assertEqual([], told)
+
+
+class Silence(unittest.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.told = queue.SimpleQueue()
+        self.silence = ServerSilence('db.example', self.told.put)
+        self.silence.silent_s = self.silence.look_s = 0.01
+        self.addCleanup(self.silence.close)
+
+    def test_a_transaction_that_waits_is_told_of_once_and_so_is_the_next_that_succeeds(self):
+        with self.assertRaises(StoreError), self.silence.noted(), self.silence.noted():
+            words = 'The store at db.example has not answered for over 0.01 s.'
+            self.assertEqual(words, self.told.get(timeout=60))
+            raise StoreError('it has broken')
+        self.assertTrue(self.told.empty())
+        for _ in range(2):
+            with self.silence.noted():
+                pass
+        self.assertEqual('The store at db.example answers again.', self.told.get(timeout=60))
+        self.assertTrue(self.told.empty())
+
+    def test_after_the_close_nothing_is_told(self):
+        self.silence.close()
+        with self.silence.noted():
+            self.assertRaises(queue.Empty, self.told.get, timeout=0.1)
 
 
 class Urls(unittest.TestCase):

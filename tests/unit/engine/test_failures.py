@@ -34,7 +34,12 @@ class Told(unittest.TestCase):
         over = lambda: self.failures.succeeded('a')  # noqa: E731  # one of a list of steps
         again = self.fail('a', 'x')
         said, _ = self.lines(again, again, again, over, over, again, over)
-        self.assertEqual(['a: x', 'a: over, after 3 times', 'a: x'], said)
+        self.assertEqual(['a: x', 'No longer so, after 3 times: a', 'a: x'], said)
+
+    def test_the_end_counts_failures_for_all_reasons(self):
+        over = lambda: self.failures.succeeded('a')  # noqa: E731  # one of a list of steps
+        said, _ = self.lines(self.fail('a', 'x'), self.fail('a', 'y'), over)
+        self.assertEqual(['a: x', 'a: y', 'No longer so, after 2 times: a'], said)
 
     def test_only_a_defect_has_its_place(self):
         defect = lambda: self.failures.failed('a', KeyError('x'))  # noqa: E731  # as above
