@@ -27,6 +27,7 @@ from kiln.compute_drivers.docker.api.errors import Reply
 from kiln.exceptions import ConfigurationError, Outcome, ServiceTimeout, ServiceUnavailable
 from kiln.foreign.exchange import exchange
 from kiln.foreign.http_adapter import MOST_BYTES, BoundedAdapter, timed
+from kiln.foreign.waiting import waiting_for
 
 LOG = logging.getLogger(__name__)
 
@@ -115,6 +116,8 @@ class Engine:
 
     def __init__(self, conf: Any, clock: Clock) -> None:
         self._url = conf.url
+        #: What is silent if no answer comes.
+        self._whom = f'the engine at {conf.url}'
         self._tls = _tls(conf)
         self._ssh = _ssh(conf)
         self._timeout_s, self._connect_timeout_s = conf.timeout, conf.connect_timeout
@@ -141,7 +144,7 @@ class Engine:
         session = self._session or self._connect(asked)
         started = self._clock.monotonic()
         try:
-            with exchange(self._left_s(), MOST_BYTES):
+            with exchange(self._left_s(), MOST_BYTES), waiting_for(self._whom):
                 return action(session, *what, **how)
         except docker.errors.APIError as exc:
             raise errors.refused(asked, _reply(exc)) from exc
