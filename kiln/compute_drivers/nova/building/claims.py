@@ -9,6 +9,7 @@ its own tags.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -111,9 +112,9 @@ def _check_server(asked: Asked, owner: str, tags: set[str]) -> None:
     """Raise unless the server with these tags can be claimed, or is claimed already."""
     owners = _owners(tags)
     keys = _values(tags, translate.KEY_TAG)
-    for has_owner in owners or [None]:
-        for has_key in keys or [None]:
-            is_claimed(asked, owner, has_owner=has_owner, has_key=has_key)
+    # Of a race of claims, it can have several.
+    for has_owner, has_key in itertools.product(owners or (None,), keys or (None,)):
+        is_claimed(asked, owner, has_owner=has_owner, has_key=has_key)
     if stacks := _values(tags, translate.STACK_OWNER_TAG):
         raise asked.error(
             InvalidRequest,

@@ -34,7 +34,7 @@ class Claiming(ConformanceFixture):
     def test_a_claimed_instance_is_listed_with_its_owner_and_its_key(self) -> None:
         unowned, key = self.unowned(), self.new_key()
         self.assertIsNone(unowned.owner, 'the owner of a machine of nobody')
-        self.assertNotIn(unowned.id, self.listed(), 'the list before the claim')
+        self.assertNotIn(unowned.id, self.ids_listed(), 'the list before the claim')
         self.driver.claim(unowned.id, key)
         has = {one.id: (one.owner, one.build_key) for one in self.driver.list_amphorae()}
         self.assertEqual(has.get(unowned.id), (self.driver.owner, key), 'owner and key')
@@ -92,7 +92,7 @@ class Claiming(ConformanceFixture):
         before = self.driver.get_amphora(amphora_id=theirs)
         self.refused(InvalidRequest, theirs, self.new_key())
         self.assert_has(theirs, self.other_owner, before.build_key)
-        self.assertNotIn(theirs, self.listed(), 'the list of this site')
+        self.assertNotIn(theirs, self.ids_listed(), 'the list of this site')
 
     @needs(Ability.CLAIM)
     def test_an_instance_of_this_site_is_not_claimed_with_another_key(self) -> None:
@@ -131,7 +131,7 @@ class Claiming(ConformanceFixture):
             with self.assertRaises(InvalidRequest, msg=f'claim() with {key!r}'):
                 self.driver.claim(self.unknown_id(), key)
 
-    def listed(self) -> set[str]:
+    def ids_listed(self) -> set[str]:
         """Return the ids in the list of this site."""
         return {one.id for one in self.driver.list_amphorae()}
 

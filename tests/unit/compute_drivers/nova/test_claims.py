@@ -4,6 +4,7 @@ import copy
 import json
 import unittest
 
+from kiln.compute_drivers.nova.bench import NovaBench
 from kiln.compute_drivers.nova.driver import NovaDriver
 from kiln.exceptions import (
     BuildConflict,
@@ -318,3 +319,29 @@ class AfterAClaim(ClaimCase):
         self.assertTrue(queries)
         changing = [what for what, _ in self.cloud.queries if what.startswith('DELETE')]
         self.assertEqual(['DELETE /servers/s-1'], changing)
+
+
+class BenchTest(ClaimCase):
+    def test_it_makes_a_server_without_any_mark_of_kiln(self):
+        made = self.cloud.add('s-1')
+        self.cloud.answers[f'GET /images/{IMAGE}'] = {'id': IMAGE, 'status': 'active'}
+        served, sent = self.cloud.served, self.cloud.asked
+
+        def with_builds(verb, parts, query):
+            if verb == 'POST' and not parts:
+                made.update(json.loads(sent[-1][2])['server'])
+                return 202, {}, {'server': {'id': 's-1'}}
+            if (verb, parts[1:]) == ('DELETE', ['tags']):
+                made['tags'] = []
+                return 204, {}, ''
+            if (verb, parts[1:]) == ('PUT', ['metadata']):
+                made['metadata'] = json.loads(sent[-1][2])['metadata']
+                return {'metadata': made['metadata']}
+            return served(verb, parts, query)
+
+        self.cloud.served = with_builds
+        server_id = NovaBench(self.driver).make_unowned('kit-1')
+        found = self.driver.get_amphora(amphora_id=server_id)
+        self.assertEqual(('kit-1', None, None), (found.name, found.owner, found.build_key))
+        self.assertEqual({'made': 'by hand'}, made['metadata'])
+        self.assertEqual([], made['tags'])
