@@ -112,7 +112,7 @@ def _check_server(asked: Asked, owner: str, tags: set[str]) -> None:
     """Raise unless the server with these tags can be claimed, or is claimed already."""
     owners = _owners(tags)
     keys = _values(tags, translate.KEY_TAG)
-    # Of a race of claims, it can have several.
+    # Several after a race of claims.
     for has_owner, has_key in itertools.product(owners or (None,), keys or (None,)):
         is_claimed(asked, owner, has_owner=has_owner, has_key=has_key)
     if stacks := _values(tags, translate.STACK_OWNER_TAG):
