@@ -82,6 +82,7 @@ class TakesLossForFailure(Failing):
 @caught_by(
     'test_a_build_whose_answer_was_lost_says_so_and_names_its_key',
     'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+    'test_a_refusal_is_the_error_of_its_reason',
 )
 class ForgetsWhatItAsked(Failing):
     """Does not name the build whose answer was lost."""
