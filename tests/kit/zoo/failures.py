@@ -82,6 +82,7 @@ class TakesLossForFailure(Failing):
 @caught_by(
     'test_a_build_whose_answer_was_lost_says_so_and_names_its_key',
     'test_the_error_of_each_failed_build_names_its_key_and_what_is_left',
+    'test_a_refusal_is_the_error_of_its_reason',
 )
 class ForgetsWhatItAsked(Failing):
     """Does not name the build whose answer was lost."""
@@ -166,6 +167,8 @@ class TakesRoomForQuota(Failing):
 @caught_by(
     'test_a_build_whose_answer_was_lost_is_found_by_its_key',
     'test_another_driver_finds_what_one_has_built_by_name_and_key',
+    'test_a_claimed_instance_is_found_by_its_key_and_by_its_name',
+    'test_a_claim_whose_answer_was_lost_can_be_repeated',
 )
 class FindsOnlyWhatItHeardOf(NoopAnimal):
     """Finds by key in its own memory, and not in the backend."""

@@ -216,7 +216,10 @@ class ChecksInNoTime(NoopAnimal):
         return dataclasses.replace(super()._check(), latency_s=0.0)
 
 
-@caught_by('test_a_health_check_has_values_of_their_types_and_the_time_that_it_took')
+@caught_by(
+    'test_a_health_check_has_values_of_their_types_and_the_time_that_it_took',
+    'test_each_fact_has_the_type_of_the_contract',
+)
 class ReportsHealthInWords(NoopAnimal):
     """Reports the health of the backend as a text, and its text as a flag."""
 
