@@ -67,7 +67,7 @@ class LongPauseTest(unittest.TestCase):
 
     def test_the_kit_waits_for_the_pause_and_leaves_nothing_to_warn_about(self):
         def make_driver():
-            settings = CircuitSettings(minimum_calls=1, open_s=300)
+            settings = CircuitSettings(minimum_calls=1, open_s=300, open_max_s=300)
             cloud = NoopCloud(clock=VirtualClock(), build_s=1)
             return BreakerDriver(NoopDriver(cloud=cloud), settings=settings)
 
