@@ -15,6 +15,9 @@ from kiln.engine.plan.changes import ClusterPlan, named
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
+#: The argument of a creation that goes on with what exists: what users call that.
+EXISTING = 'existing'
+
 #: Operations that do not change the desired state.
 _DOING = frozenset(
     {
@@ -66,6 +69,11 @@ class Proposal:
         return tuple(node for group in self.plan.groups for node in (*group.live, *group.leaving))
 
     @property
+    def existing(self) -> str:
+        """What users call what a creation goes on with; empty for one that begins with nothing."""
+        return str(self.args.get(EXISTING, ''))
+
+    @property
     def changes_spec(self) -> bool:
         """True if the desired state of the cluster changes."""
         return changes_spec(self.kind)
@@ -84,7 +92,8 @@ class Proposal:
         """Yield what would happen, for people."""
         pin, name = self.cluster.pin, self.cluster.name
         if self.before is None:
-            yield f'{name}: + cluster of driver {pin.name} {pin.version}'
+            begun = f', from {self.existing}' if self.existing else ''
+            yield f'{name}: + cluster of driver {pin.name} {pin.version}{begun}'
         elif (was := self.before.pin) != pin:
             yield f'{name}: ~ driver {was.name} {was.version} -> {pin.name} {pin.version}'
         touched: dict[str, list[Node]] = {}
@@ -105,6 +114,7 @@ class Proposal:
             'cluster': self.cluster.name,
             'driver': pin,
             'generation': self.cluster.generation,
+            **({'existing': self.existing} if self.existing else {}),
             'plan': self.plan.to_dict(),
             'touched': [{'id': node.id, 'name': node.name} for node in self.touched],
             'notices': list(self.notices),

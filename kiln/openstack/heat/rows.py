@@ -125,6 +125,8 @@ class Preview:
                 f'Heat would replace nodes, and what is on them is lost: {_listed(lost)}. '
                 f'Change one group at a time, or keep what differs'
             )
+        if gone := [name for name, kind in self.deleted if kind in node_types]:
+            yield f'Heat would delete nodes, and what is on them is lost: {_listed(gone)}'
         for field in _FIELDS:
             if found := [f'{name} ({kind})' for name, kind in getattr(self, field.name)]:
                 yield f'Heat: {len(found)} resources {field.name}: {_listed(found)}'
