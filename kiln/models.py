@@ -83,6 +83,7 @@ class Ability(enum.StrEnum):
     LIST_RESOURCES = 'list_resources'
     DELETE_RESOURCE = 'delete_resource'
     CONSOLE_LOG = 'console_log'
+    CLAIM = 'claim'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

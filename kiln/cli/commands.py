@@ -34,6 +34,7 @@ _COMMANDS = {
     'compute.build': 'compute build',
     'compute.list_show_status_console_check': 'compute list, compute show, compute status, '
     'compute console, compute check',
+    'compute.claim': 'compute claim',
     'compute.watch': 'compute watch',
     'compute.suspend_resume_reboot_rebuild_delete': 'compute suspend, compute resume, '
     'compute reboot, compute rebuild, compute delete',

@@ -239,6 +239,13 @@ class OptionalCalls(abc.ABC):
         """Return the console log of an amphora."""
         return self._submit(Call.CONSOLE_LOG, amphora_id, lines, timeout=timeout)
 
+    @name_errors
+    def claim(
+        self, amphora_id: str, build_key: str, *, timeout: float | None = None
+    ) -> Operation[None]:
+        """Make a machine of the backend that belongs to nobody an amphora of this site."""
+        return self._submit(Call.CLAIM, amphora_id, build_key, timeout=timeout)
+
     # ---- how each call is sent --------------------------------------------
 
     @property

@@ -114,4 +114,5 @@ _CHECKS: Mapping[Call, tuple[_Check, ...]] = {
     Call.LIST_RESOURCES: (validation.check_owner,),
     Call.DELETE_RESOURCE: _RESOURCE,
     Call.CONSOLE_LOG: (AMPHORA_ID, validation.check_lines),
+    Call.CLAIM: (AMPHORA_ID, validation.check_build_key),
 }

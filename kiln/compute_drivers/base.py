@@ -12,16 +12,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, ClassVar, Self
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline, deadline_scope
-from kiln.compute_drivers import validation
+from kiln.compute_drivers import finding, validation
 from kiln.compute_drivers.arguments import AMPHORA_ID, checked
 from kiln.compute_drivers.authoring.error_mapping import own_error, unsupported
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.hooks import ComputeHooks
 from kiln.exceptions import (
-    AmbiguousInstanceError,
     AmphoraComputeError,
     InstanceNotFoundError,
-    InvalidRequest,
     UnsupportedOperation,
 )
 from kiln.models import (
@@ -430,6 +428,22 @@ class AmphoraComputeDriver(ComputeHooks):
         """Return the last lines of an amphora's console log, or the whole log, as of now."""
         return str(self._perform_checked(Call.CONSOLE_LOG, amphora_id, lines))
 
+    # ---- machines that belong to nobody -----------------------------------
+
+    def claim(self, amphora_id: str, build_key: str) -> None:
+        """Make a machine of the backend that belongs to nobody an amphora of this site.
+
+        It is then listed, and found by the key, as if it had been built with it. The machine
+        itself stays as it is: it is neither restarted nor renamed, and keeps its ports. Safe
+        to repeat, also after a claim that was interrupted. A claim that is refused changes
+        nothing. ``changes`` can leave it out, as the machine does not change.
+
+        :raises InvalidRequest: it has another owner, or is this site's with another key.
+        :raises BuildConflict: another amphora of this site has the key.
+        :raises InstanceStateConflict: its state does not allow a claim.
+        """
+        self._perform_checked(Call.CLAIM, amphora_id, build_key)
+
     # ---- the only way to the hooks --------------------------------------
 
     def perform(self, call: Call, *args: Any) -> Any:
@@ -473,28 +487,8 @@ class AmphoraComputeDriver(ComputeHooks):
 
     def look_up(self, amphora_name: str | None, amphora_id: str | None) -> tuple[Call, str]:
         """Return the call, and its argument, that finds an amphora by name or id."""
-        if amphora_name is not None:
-            amphora_name = validation.check_text('amphora_name', amphora_name)
-        if amphora_id is not None:
-            return Call.GET, validation.check_text('amphora_id', amphora_id)
-        if amphora_name is not None:
-            return Call.FIND, amphora_name
-        raise InvalidRequest('Cannot find an amphora: give its name or its id.')
+        return finding.look_up(amphora_name, amphora_id)
 
     def choose(self, found: Amphora | Sequence[Amphora], amphora_name: str | None) -> Amphora:
         """Return the one amphora that matches the result of a look-up, or raise."""
-        candidates = [found] if isinstance(found, Amphora) else found
-        matching = [a for a in candidates if amphora_name is None or a.name == amphora_name]
-        if not matching:
-            others = ''.join(f' Id {a.id} is called {a.name!r}.' for a in candidates)
-            raise InstanceNotFoundError(
-                f'Cannot find {amphora_name!r}: {self.name!r} has no such amphora.{others}',
-                backend=self.name,
-            )
-        if len(matching) > 1:
-            ids = ', '.join(amphora.id for amphora in matching)
-            raise AmbiguousInstanceError(
-                f'Cannot choose {amphora_name!r}: {len(matching)} amphorae have that name: {ids}.',
-                backend=self.name,
-            )
-        return matching[0]
+        return finding.choose(found, amphora_name, backend=self.name)

@@ -66,6 +66,7 @@ class Call(enum.Enum):
     LIST_RESOURCES = ('_list_resources', Traffic.READ, True)
     DELETE_RESOURCE = ('_delete_resource', Traffic.CHANGE, True)
     CONSOLE_LOG = ('_console_log', Traffic.READ, True)
+    CLAIM = ('_claim', Traffic.CHANGE, True)
 
     def __init__(self, hook: str, traffic: Traffic, repeatable: bool) -> None:
         self.hook = hook

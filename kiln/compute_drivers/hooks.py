@@ -256,6 +256,16 @@ class ComputeHooks(abc.ABC):
         """Return the last lines of the console, or all of them."""
         raise NotImplementedError
 
+    def _claim(self, amphora_id: str, build_key: str) -> None:
+        """Give an amphora that belongs to nobody this site's owner and a build key.
+
+        Write the key before the owner, or both at once: an amphora that carries the owner has
+        its key as well, wherever a claim was interrupted. What others have written on the
+        amphora stays. If it is claimed already,
+        :func:`kiln.compute_drivers.authoring.claiming.is_claimed` says so, or raises what fits.
+        """
+        raise NotImplementedError
+
     # ---- for the command line, not for controllers -------------------------
 
     def import_image(self, image: ImageFile) -> str:

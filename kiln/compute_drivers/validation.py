@@ -73,7 +73,7 @@ def build_request(limits: Limits, given: Mapping[str, Any], *, owner: str) -> Bu
     owner = check_owner(owner)
     build_key, name = given.get('build_key'), given.get('name')
     try:
-        key = _build_key(build_key)
+        key = os.urandom(16).hex() if build_key is None else check_build_key(build_key)
         made_name = f'amphora-{key}'[: limits.max_name_length]
         if name is None:
             name = made_name
@@ -155,6 +155,16 @@ def check_owner(owner: object) -> str:
             f'not {quoted(owner)}.'
         )
     return _plain(owner)
+
+
+def check_build_key(build_key: object) -> str:
+    """Return a build key, or raise with the reason why it is invalid."""
+    if not isinstance(build_key, str) or not _BUILD_KEY.fullmatch(build_key):
+        raise InvalidRequest(
+            f'build_key must be 1 to 48 letters, digits, dots, colons, '
+            f'dashes or underscores, not {quoted(build_key)}.'
+        )
+    return _plain(build_key)
 
 
 def check_timeout(timeout: object) -> float | None:
@@ -368,17 +378,6 @@ def _placement(place: object, limits: Limits) -> Placement:
         if option in limits.refused_options and getattr(place, option):
             raise InvalidRequest(f'this backend does not support {option}.')
     return Placement(availability_zone=zone, amphora_flavor=flavor)
-
-
-def _build_key(build_key: str | None) -> str:
-    if build_key is None:
-        return os.urandom(16).hex()
-    if not isinstance(build_key, str) or not _BUILD_KEY.fullmatch(build_key):
-        raise InvalidRequest(
-            f'build_key must be 1 to 48 letters, digits, dots, colons, '
-            f'dashes or underscores, not {quoted(build_key)}.'
-        )
-    return _plain(build_key)
 
 
 def _amphora_type(amphora_type: AmphoraType | str, limits: Limits) -> AmphoraType:

@@ -33,7 +33,7 @@ GROUND = {
 }  # fmt: skip
 CONTRACT = GROUND | {
     f'kiln.compute_drivers.{name}'
-    for name in ('arguments', 'authoring', 'base', 'calls', 'hooks', 'validation')
+    for name in ('arguments', 'authoring', 'base', 'calls', 'finding', 'hooks', 'validation')
 }
 VALUES = {
     'kiln.clock', 'kiln.clusters', 'kiln.exceptions', 'kiln.fairness', 'kiln.foreign',

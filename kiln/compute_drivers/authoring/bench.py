@@ -184,6 +184,13 @@ class Bench(Faults):
         """Return True if the reboot that is under way is a hard one, by the backend's word."""
         raise CannotBeShown('reboots_hard() is not among what the bench offers')
 
+    def make_unowned(self, name: str) -> str:
+        """Make a machine that belongs to nobody, as by hand; return its id once it runs.
+
+        It has that name, and whatever else the backend gives to its machines.
+        """
+        raise CannotBeShown('make_unowned() is not among what the bench offers')
+
     def leave_resources(self) -> Sequence[Resource]:
         """Make a resource of each kind, of this site, that no amphora uses; return them."""
         raise CannotBeShown('leave_resources() is not among what the bench offers')

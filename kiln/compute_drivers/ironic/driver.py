@@ -91,7 +91,7 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
 
     def _delete(self, amphora_id: str) -> None:
         asked = _about('delete', amphora_id)
-        self._claims.delete(asked, self._claim(asked))
+        self._claims.delete(asked, self._claimed(asked))
 
     def _get(self, amphora_id: str) -> Amphora:
         asked = _about('get', amphora_id)
@@ -246,7 +246,7 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
 
     # ---- claims and their nodes --------------------------------------------------------
 
-    def _claim(self, asked: Asked) -> dict[str, Any]:
+    def _claimed(self, asked: Asked) -> dict[str, Any]:
         """Return the allocation of an amphora.
 
         :raises InstanceNotFoundError: it does not exist, or is not of a kiln.
@@ -263,7 +263,7 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
         return found
 
     def _pair(self, asked: Asked) -> _Pair:
-        return self._with_node(asked, self._claim(asked))
+        return self._with_node(asked, self._claimed(asked))
 
     def _with_node(self, asked: Asked, claim: dict[str, Any]) -> _Pair:
         """Return a claim and its node; None as long as it has none."""

@@ -116,6 +116,15 @@ class NoopBench(Bench):
             raise CannotBeShown('a reboot takes no time in this cloud')
         return bool(task == HARD_REBOOT.task)
 
+    def make_unowned(self, name: str) -> str:
+        zones = self._cloud.catalogue.zones
+        return self._cloud.make_unowned(
+            name,
+            metadata={'made': 'by hand'},
+            image_id=self.images[0].id,
+            availability_zone=zones[0] if zones else None,
+        )
+
     def leave_resources(self) -> Sequence[Resource]:
         cloud, key = self._cloud, f'left-{uuid.uuid4().hex[:8]}'
         request = BuildRequest(build_key=key, name=key, owner=self.driver.owner)

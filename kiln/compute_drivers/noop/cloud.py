@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.compute_drivers.authoring.adoption import adopted
@@ -119,6 +120,19 @@ class NoopCloud:
     def vanish(self, amphora_id: str) -> None:
         """Remove a machine without a request of its owner."""
         self._force(amphora_id, State.DELETED)
+
+    def make_unowned(self, name: str, **facts: Any) -> str:
+        """Make a machine by hand, which runs and belongs to nobody; return its id.
+
+        :param facts: further facts of a :class:`~kiln.models.BuildRequest`.
+        """
+        request = BuildRequest(build_key='', name=name, owner='', **facts)
+        course = state_machine.Course(State.ACTIVE, None, None, None, None, None)
+        with self.store.write(self.gate.catch_up()) as db:
+            self.catalogue.check_request(request)
+            number = self.machines.insert(db, request, None, course, self.clock.time())
+            self.ports.hang_all(db, number, request, self.clock.time())
+        return self.store.id_of(number)
 
     def outage(self) -> contextlib.AbstractContextManager[None]:
         """Return a context in which no call of this process is answered, or takes effect."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.compute_drivers.authoring.claiming import about_claim
 from kiln.compute_drivers.authoring.error_context import naming
 from kiln.compute_drivers.authoring.lazy_options import lazy_options
 from kiln.compute_drivers.base import AmphoraComputeDriver
@@ -244,6 +245,15 @@ class NoopDriver(AmphoraComputeDriver):
             ways[resource.kind](db, resource.id)
 
         self._write(Call.DELETE_RESOURCE, delete)
+
+    def _claim(self, amphora_id: str, build_key: str) -> None:
+        cloud, asked = self.cloud, about_claim(amphora_id, build_key)
+
+        def act(now: float, _: Fault | None) -> None:
+            with cloud.store.write(now) as db:
+                cloud.machines.claim(db, asked, self.owner)
+
+        self._serve(Call.CLAIM, act, amphora_id)
 
     # ---- requests to the cloud ------------------------------------------
 

@@ -26,7 +26,7 @@ def amphora(row: Row, amphora_id: str) -> Amphora:
         state=_STATES[row['state']],
         amphora_type=_TYPES[row['amphora_type']],
         build_key=row['build_key'],
-        owner=row['owner'],
+        owner=row['owner'] or None,
         flavor=row['flavor'],
         image_id=row['image_id'],
         availability_zone=row['zone'],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from kiln.compute_drivers.authoring.lazy_options import lazy_options
 from kiln.compute_drivers.nova import translate
 from kiln.compute_drivers.nova.actions import ServerActions
 from kiln.compute_drivers.nova.building.builds import Builds
+from kiln.compute_drivers.nova.building.claims import Claims
 from kiln.compute_drivers.nova.building.port_locks import PORT
 from kiln.compute_drivers.nova.defaults import check_defaults
 from kiln.exceptions import (
@@ -58,6 +60,7 @@ class ServerDriver(ServerActions):
         self._page_size = self._services.page_size(conf.page_size)
         self._brief_page_size = self._services.page_size(conf.page_size)
         self._builds = Builds(conf, self._services, self._catalogue, self._ports, clock)
+        self._claims = Claims(self._services, self._builds)
 
     def close(self) -> None:
         self._builds.close()
@@ -102,6 +105,10 @@ class ServerDriver(ServerActions):
         asked = Asked(verb='look for build', subject=build_key, build_key=build_key)
         server = self._builds.find(asked, self.owner)
         return None if server is None else translate.amphora_of(server)
+
+    def _claim(self, amphora_id: str, build_key: str) -> None:
+        asked = dataclasses.replace(self._about('claim', amphora_id), build_key=build_key)
+        self._claims.claim(asked, self.owner)
 
     # ---- status ----------------------------------------------------------
 

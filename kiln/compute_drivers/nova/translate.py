@@ -24,6 +24,8 @@ from kiln.models import (
 # can be filtered by them without special rights.
 KEY_TAG = 'kiln-key:'
 OWNER_TAG = 'kiln-site:'
+#: The site of a server that belongs to a stack, which the driver of Heat has made.
+STACK_OWNER_TAG = 'kiln-heat:'
 # Nova omits these facts in some answers, so they are kept as metadata.
 RESERVED = 'kiln:'
 FLAVOR, IMAGE, GROUP, TYPE = 'kiln:flavor', 'kiln:image', 'kiln:group', 'kiln:type'
@@ -146,6 +148,11 @@ def is_of(server: Mapping[str, Any], owner: str, build_key: str | None = None) -
     if 'tags' not in server:
         return True
     return owner_of(server) == owner and build_key in (None, key_of(server))
+
+
+def is_built(server: Mapping[str, Any]) -> bool:
+    """Return True if kiln has built a server, and not claimed it."""
+    return TYPE in (server.get('metadata') or {})
 
 
 def fault_of(server: Mapping[str, Any]) -> str | None:

@@ -80,6 +80,13 @@ class FaultFixture(GuardedFixture):
             # Benches that were written before the kit asked for this call.
             raise CannotBeShown(f'the bench cannot have {call.label} refused') from exc
 
+    def lose_answer(self, call: Call) -> None:
+        """Have the answer of the next such call lost, or skip if the bench does not know it."""
+        try:
+            self.faults.lose_answer(call)
+        except LookupError as exc:
+            raise CannotBeShown(f'the bench cannot lose the answer of {call.label}') from exc
+
     def silence(self, call: Call) -> None:
         """Have the next such call get no answer, or skip if the bench does not know the call."""
         try:

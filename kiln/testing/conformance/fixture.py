@@ -202,6 +202,16 @@ class ConformanceFixture(Polling):
         """Make a resource of each kind that no amphora uses; by default the bench does it."""
         return self.bench.leave_resources()
 
+    def make_unowned(self, name: str) -> str:
+        """Make a machine that belongs to nobody; by default the bench does it."""
+        return self.bench.make_unowned(name)
+
+    def unowned(self) -> Amphora:
+        """Return a machine that belongs to nobody, and is removed at the end."""
+        amphora_id = self.make_unowned(self.new_key())
+        self._made.append(amphora_id)
+        return self.driver.get_amphora(amphora_id=amphora_id)
+
     def leave_resources(self) -> Sequence[Resource]:
         """Make resources that no amphora uses, which are removed at the end."""
         left = self.make_resources()

@@ -13,7 +13,8 @@ _ATTACHING = frozenset(
 )
 #: Abilities of calls that take the id of an instance.
 OF_INSTANCES = _ATTACHING.union(
-    {Ability.SUSPEND, Ability.RESUME, Ability.REBOOT, Ability.REBUILD, Ability.CONSOLE_LOG}
+    {Ability.SUSPEND, Ability.RESUME, Ability.REBOOT, Ability.REBUILD},
+    {Ability.CONSOLE_LOG, Ability.CLAIM},
 )
 
 
@@ -21,6 +22,7 @@ def ask(driver: AmphoraComputeDriver, ability: Ability, id_: str) -> Any:
     """Make the sample call of an ability, which is named after its method."""
     arguments: Mapping[Ability, tuple[Any, ...]] = {
         **dict.fromkeys(_ATTACHING, (id_, id_)),
+        Ability.CLAIM: (id_, id_),
         Ability.CREATE_SERVER_GROUP: (id_, 'affinity'),
         Ability.CHECK_PORTS: ((id_,), ('2377/tcp',)),
         Ability.LIST_ZONES: (),

@@ -17,6 +17,7 @@ from kiln.testing.conformance.behaviours.abilities import Abilities
 from kiln.testing.conformance.behaviours.addresses import FixedAddresses
 from kiln.testing.conformance.behaviours.arguments import Arguments, Files
 from kiln.testing.conformance.behaviours.building import Building
+from kiln.testing.conformance.behaviours.claiming import Claiming, LostClaims
 from kiln.testing.conformance.behaviours.deleting import Deleting
 from kiln.testing.conformance.behaviours.errors import Errors
 from kiln.testing.conformance.behaviours.execution import Execution
@@ -60,6 +61,7 @@ class ComputeDriverConformance(
     Watching,
     Sharing,
     Strangers,
+    Claiming,
     States,
     Execution,
     Ports,
@@ -79,7 +81,7 @@ class ComputeDriverConformance(
     """
 
 
-class FaultConformance(Failures, Outages, Translation):
+class FaultConformance(Failures, LostClaims, Outages, Translation):
     """Judges a compute driver whose backend can be made to fail; mix it into a second TestCase."""
 
 

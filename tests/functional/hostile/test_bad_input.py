@@ -55,6 +55,7 @@ LINES = (
     'compute status one', 'compute console one --lines 5', 'compute check',
     'compute build --name one --flavor small --image two --count 2', 'compute delete one --yes',
     'compute suspend one', 'compute resume one', 'compute reboot one', 'compute rebuild one',
+    'compute claim one --build-key one',
     'compute orphans --grace 1', 'driver list', 'driver show example_v1', 'driver doc example_v1',
     'driver lint example_v1', 'driver check', 'driver explain {folder}/web-3-one.yaml',
     'circuit list', 'circuit open noop read', 'circuit close noop read', 'hook list',

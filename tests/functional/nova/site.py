@@ -190,6 +190,7 @@ _REQUESTS = {
     Call.CHANGES: ('GET', '/servers/detail'),
     Call.REACHED: ('GET', '/servers'),
     Call.STATUSES: ('GET', rf'/servers/detail|{ONE}'),
+    Call.CLAIM: ('PUT', rf'{ONE}/tags/kiln-[a-z]+:.*'),
 }
 
 

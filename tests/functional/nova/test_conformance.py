@@ -12,6 +12,7 @@ from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
 from kiln.testing.conformance.behaviours.addresses import FixedAddresses
 from kiln.testing.conformance.behaviours.arguments import Files
 from kiln.testing.conformance.behaviours.building import Building
+from kiln.testing.conformance.behaviours.claiming import Claiming
 from kiln.testing.conformance.behaviours.deleting import Deleting
 from kiln.testing.conformance.behaviours.errors import Errors
 from kiln.testing.conformance.behaviours.execution import Execution
@@ -155,7 +156,7 @@ class Alone(OnNova):
 
 
 class NovaConformance(
-    Alone, Building, Deleting, Errors, Execution, Files, Finding, FixedAddresses, Groups,
+    Alone, Building, Claiming, Deleting, Errors, Execution, Files, Finding, FixedAddresses, Groups,
     Listing, Ports,
     Repeating, Requests, Sharing, Strangers, FaultConformance, NovaCase,
 ):  # fmt: skip

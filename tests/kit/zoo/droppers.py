@@ -419,6 +419,7 @@ class DropsSecurityGroups(Dropping):
 @caught_by(
     'test_a_flavor_an_image_and_a_zone_that_exist_are_reported',
     'test_an_image_is_reported_as_it_was_given_or_refused',
+    'test_a_build_with_the_key_of_a_claimed_instance_returns_it',
 )
 class PutsIdsForImages(Dropping):
     """Reports an id of its own for the image that a build named."""

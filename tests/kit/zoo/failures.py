@@ -166,6 +166,8 @@ class TakesRoomForQuota(Failing):
 @caught_by(
     'test_a_build_whose_answer_was_lost_is_found_by_its_key',
     'test_another_driver_finds_what_one_has_built_by_name_and_key',
+    'test_a_claimed_instance_is_found_by_its_key_and_by_its_name',
+    'test_a_claim_whose_answer_was_lost_can_be_repeated',
 )
 class FindsOnlyWhatItHeardOf(NoopAnimal):
     """Finds by key in its own memory, and not in the backend."""

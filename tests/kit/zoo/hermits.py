@@ -27,6 +27,7 @@ class Remembering(NoopAnimal):
     'test_another_driver_lists_what_one_has_built',
     'test_building_again_after_a_lost_answer_adopts_what_was_built',
     'test_a_driver_opened_after_another_was_closed_sees_what_that_has_built',
+    'test_a_claimed_instance_is_listed_with_its_owner_and_its_key',
 )
 class ListsWhatItBuilt(Remembering):
     """Lists only the instances that it remembers."""
@@ -59,6 +60,7 @@ class RemembersNames(MinimalAnimal):
     'test_building_again_in_another_driver_returns_the_first_instance',
     'test_building_again_after_a_lost_answer_adopts_what_was_built',
     'test_a_driver_opened_after_another_was_closed_sees_what_that_has_built',
+    'test_a_build_with_the_key_of_a_claimed_instance_returns_it',
     MOVED,
 )
 class RemembersItsKeys(NoopAnimal):
@@ -101,7 +103,10 @@ class AdoptsBlindlyFromOthers(NoopAnimal):
         return amphora_id
 
 
-@caught_by('test_a_delete_in_another_driver_is_seen_by_the_first')
+@caught_by(
+    'test_a_delete_in_another_driver_is_seen_by_the_first',
+    'test_a_claimed_instance_can_be_deleted',
+)
 class DeletesWhatItBuilt(Remembering):
     """Deletes only the instances that it remembers."""
 

@@ -460,6 +460,7 @@ class Naming(NoopAnimal):
 
 @caught_by(
     'test_building_again_with_an_image_returns_the_first_instance',
+    'test_a_build_with_the_key_of_a_claimed_instance_returns_it',
     MOVED,
 )
 class ComparesImagesByTheirIds(Naming):

@@ -98,7 +98,7 @@ SAVED_ARGUMENTS = {
     'check_ports': [['g'], ['22/tcp'], None], 'describe_image': ['i'],
     'list_zones': [], 'list_resources': ['kiln'],
     'delete_resource': [{'kind': 'port', 'id': 'p', 'owner': 'kiln'}],
-    'console_log': ['x', 5],
+    'console_log': ['x', 5], 'claim': ['x', 'k'],
 }  # fmt: skip
 
 

@@ -335,6 +335,9 @@ class PortsGroupsAndTheRest(FacadeTest):
         self.settle(self.compute.validate_network('any'))
         self.settle(self.compute.validate_security_group('any'))
         self.settle(self.compute.check_ports(['any'], ['22/tcp']))
+        amphora_id = self.cloud.make_unowned('by-hand')
+        self.settle(self.compute.claim(amphora_id, 'by-hand-1'))
+        self.settle(self.compute.claim(amphora_id=amphora_id, build_key='by-hand-1'))
         error = self.settled_error(self.compute.validate_zone('atlantis'))
         self.assertIsInstance(error, InvalidRequest)
 

@@ -77,6 +77,8 @@ PASSED_ON = (
     ('delete_resource', (RESOURCE,), {}, (RESOURCE,)),
     ('console_log', ('id-1',), {}, ('id-1', None)),
     ('console_log', ('id-1',), {'lines': 5}, ('id-1', 5)),
+    ('claim', ('id-1', 'k'), {}, ('id-1', 'k')),
+    ('claim', (), {'amphora_id': 'id-1', 'build_key': 'k'}, ('id-1', 'k')),
 )
 
 

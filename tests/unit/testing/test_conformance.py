@@ -107,7 +107,7 @@ class ReportTest(unittest.TestCase):
         self.assertIn('Cannot get anything', result.reason)
 
     def test_what_cannot_be_shown_is_neither_passed_nor_failed(self):
-        subjects = ('Faults', 'Outages', 'Translation')
+        subjects = ('Faults', 'Claims under faults', 'Outages', 'Translation')
         faults = {one.name for one in self.report.results if one.subject in subjects}
         self.assertEqual(self.report.of(BehaviourOutcome.NOT_SHOWN), faults)
 

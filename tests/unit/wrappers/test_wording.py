@@ -49,6 +49,7 @@ SENTENCES = {
     Call.LIST_RESOURCES: (('kiln',), 'Cannot list the resources of kiln'),
     Call.DELETE_RESOURCE: ((PORT,), 'Cannot delete port p1'),
     Call.CONSOLE_LOG: (('m1', 20), 'Cannot read the console log of m1'),
+    Call.CLAIM: (('m1', 'web-1'), 'Cannot claim m1'),
 }
 
 

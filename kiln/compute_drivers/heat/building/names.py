@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 
-from kiln.compute_drivers.nova.translate import KEY_TAG, OWNER_TAG
+from kiln.compute_drivers.nova.translate import KEY_TAG, OWNER_TAG, STACK_OWNER_TAG
 from kiln.openstack.heat.rows import StackRow
 
 #: Tags of servers. They differ from those of the Nova driver, which would take a server in the
 #: same project for an amphora of its own. Nova has them once Heat has seen the server run.
-SERVER_OWNER_TAG = 'kiln-heat:'
+SERVER_OWNER_TAG = STACK_OWNER_TAG
 SERVER_STACK_TAG = 'kiln-stack:'
 
 _DIGITS = 24

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from kiln.clock import Clock
 from kiln.compute_drivers.authoring import sqlite_files
+from kiln.compute_drivers.authoring.claiming import is_claimed, key_in_use
+from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.noop import view
 from kiln.compute_drivers.noop.simulation import state_machine
 from kiln.compute_drivers.noop.simulation.catalogue import Catalogue
@@ -21,6 +23,7 @@ from kiln.models import Amphora, BuildRequest, Changes, ComputeStatus, State
 #: All columns of a machine with its ports, and the columns that a status needs.
 WHOLE = f'SELECT *, {OF_MACHINE} AS ports FROM machines'  # noqa: S608  # no value in it
 STATUS = 'SELECT number, name, host, state, task, due, fault, metadata FROM machines'
+_OWNED = 'SELECT number, owner, build_key FROM machines'
 
 _INSERT = (
     'INSERT INTO machines (number, changed, owner, build_key, name, amphora_type, flavor, '
@@ -84,6 +87,20 @@ class Machines:
         else:
             query = f'{_UPDATE}{also} WHERE number = ?'
             db.execute(query, (changed, *course, *values, number))
+
+    def claim(self, db: sqlite3.Connection, asked: Asked, owner: str) -> None:
+        """Give a machine that belongs to nobody an owner and a build key."""
+        row = self.row(db, asked.verb, _OWNED, asked.subject)
+        has_owner, has_key = row['owner'] or None, row['build_key']
+        if is_claimed(asked, owner, has_owner=has_owner, has_key=has_key):
+            return
+        assert asked.build_key is not None
+        if other := self.with_key(db, owner, asked.build_key):
+            raise key_in_use(asked, other.id)
+        db.execute(
+            'UPDATE machines SET owner = ?, build_key = ?, changed = ? WHERE number = ?',
+            (owner, asked.build_key, self._store.next_numbers(db), row['number']),
+        )
 
     def row(self, db: sqlite3.Connection, what: str, columns: str, amphora_id: str) -> sqlite3.Row:
         """Return a machine's row.

@@ -37,6 +37,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS cloud (prefix TEXT NOT NULL, last INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS machines (
     number INTEGER PRIMARY KEY,
+    -- Empty if it belongs to nobody.
     owner TEXT NOT NULL,
     build_key TEXT,
     name TEXT NOT NULL,

@@ -64,7 +64,8 @@ class Builds:
         self._ports = ports
         self._reaper = PortReaper(ports, clock)
         self.departures = Departures(clock)
-        self._turns = KeyedLock()
+        #: Turns of the threads that work on one build key.
+        self.turns = KeyedLock()
         # Build keys whose last request might have made a server, and the server
         # that was chosen for the key since.
         self._doubted = Memory()
@@ -91,7 +92,7 @@ class Builds:
         )
         if request.fresh and request.build_key not in self._doubted:
             return self._make(asked, request, self._chosen(asked, request), again=False)
-        with self._turns.hold(request.build_key):
+        with self.turns.hold(request.build_key):
             # First of all: the name of its image can stand for another by now, or for none.
             found = self._kept(asked, self._twins(asked, request.owner), request)
             if found is not None:
@@ -213,11 +214,11 @@ class Builds:
         Twins, made by requests that seemed lost, are deleted.
         """
         assert asked.build_key is not None
-        with self._turns.hold(asked.build_key):
+        with self.turns.hold(asked.build_key):
             twins = self._twins(asked, owner)
             kept = self._kept(asked, twins)
             if kept is None:
-                self._check_cells(asked)
+                self.check_cells(asked)
                 if asked.build_key in self._doubted and self._conf.port_lock:
                     # A create request that still arrives cannot run without its port.
                     self._ports.drop_build(asked, owner)
@@ -233,7 +234,7 @@ class Builds:
     def _kept(
         self, asked: Asked, twins: list[dict[str, Any]], request: BuildRequest | None = None
     ) -> dict[str, Any] | None:
-        """Choose the server of the build; delete its twins.
+        """Choose the server of the build; delete its twins, if all come from builds.
 
         :raises BuildDiffers: the server was built with other arguments; nothing was deleted.
         """
@@ -247,6 +248,10 @@ class Builds:
             return server['id'] != taken, failed, server['created'], server['id']
 
         kept, *others = sorted(twins, key=worse)
+        if not all(map(translate.is_built, twins)):
+            # A claim and a build have raced. A server that was made by hand is not the twin of a
+            # late request, and nobody knows which of the two is in use.
+            others = []
         if request is not None:
             adopted(request, translate.as_built(kept))
         self._key_of[kept['id']] = asked.build_key
@@ -261,7 +266,7 @@ class Builds:
         self._doubted[build_key] = server_id
         self._suspects[server_id] = build_key
 
-    def _check_cells(self, asked: Asked) -> None:
+    def check_cells(self, asked: Asked) -> None:
         """Raise if a cell is down: its servers cannot be found by their tags."""
         if not body.at_least(self._services.version(asked), _DOWN_CELLS):
             return
