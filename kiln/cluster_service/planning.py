@@ -11,23 +11,26 @@ from types import MappingProxyType
 from typing import Any
 
 from kiln.clock import Clock
-from kiln.cluster_drivers.selection.request import Image, Wish
+from kiln.cluster_drivers.selection.request import Image
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_file.checking import check
 from kiln.cluster_file.merging import combined
 from kiln.cluster_service import requests
 from kiln.cluster_service.choosing import chosen, removals
+from kiln.cluster_service.declared import check_driver, with_nodes
 from kiln.cluster_service.drivers import SiteDrivers, previews
 from kiln.cluster_service.existing import with_existing
 from kiln.cluster_service.named_parts import group_named, group_of, named_nodes
 from kiln.cluster_service.proposals import Proposal, changes_spec
 from kiln.cluster_service.spec_changes import over, with_groups, without
+from kiln.cluster_service.taking_over import Taking, refuse_losses, taken_of
 from kiln.clusters.exceptions import (
     ClusterBusy,
     ClusterError,
     ClusterExists,
     ClusterNotFound,
     InvalidCluster,
+    MissingCapability,
     Problem,
     WithProblems,
 )
@@ -51,6 +54,7 @@ from kiln.engine.plan.counts import check_count, resized
 from kiln.engine.plan.desired import Desired, Zones
 from kiln.engine.plan.diff import resize
 from kiln.engine.plan.lifecycle import cause_of
+from kiln.engine.plan.taken import taken_args
 from kiln.exceptions import KilnError
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -94,19 +98,20 @@ class Planning:
 
     @propose.register
     def _(self, request: requests.Declare) -> Proposal:
-        template = self._template(request)
-        spec = combined(template, request.spec) if template else _with_nodes(request.spec)
+        template, spec = self._declared(request)
         try:
             there = self._store.clusters.get(spec.name)
         except ClusterNotFound:
             found = self._new(spec)
         else:
             self._check_stays(there)
-            _check_driver(spec, there)
+            check_driver(spec, there)
             wanted = dataclasses.replace(there, spec=spec)
             found = self._changed(there, wanted, OperationKind.UPDATE)
         if isinstance(request, requests.AdoptExisting):
             found = self._from_existing(found, request.existing)
+        if isinstance(request, requests.TakeOver):
+            found = self._from_machines(found, request.machines)
         # Until the proposal is applied, the store has none or an older one.
         return dataclasses.replace(found, template=template)
 
@@ -278,6 +283,26 @@ class Planning:
         )
         return with_existing(found, self._drivers.open(cluster.pin), context, existing)
 
+    def _from_machines(self, found: Proposal, machines: Sequence[tuple[str, str]]) -> Proposal:
+        """Return the creation of a cluster from machines that exist."""
+        cluster = found.cluster
+        if found.before is not None:
+            raise ClusterExists(f'Cannot create cluster {cluster.name!r}: the name is taken.')
+        if not self._drivers.plans_nodes(cluster.pin):
+            raise MissingCapability(
+                f'Cluster driver {cluster.pin.name} takes no machines over: its own engine '
+                f'builds its nodes.'
+            )
+        taking = Taking(cluster, self._desired(cluster), self._store, self._contexts.backends)
+        nodes = taking.nodes(machines)
+        args = taken_args(taken_of(nodes))
+        notices = (*found.notices, *taking.notices)
+        taken = self._proposal(
+            cluster, None, nodes, OperationKind.CREATE, args=args, notices=notices
+        )
+        refuse_losses(taken.plan)
+        return dataclasses.replace(taken, problems=found.problems, taken=nodes)
+
     def _chosen(self, spec: ClusterSpec, image: Image | None) -> Proposal:
         decision = self._drivers.choose(spec, image=image)
         cluster = Cluster(
@@ -406,6 +431,19 @@ class Planning:
 
     # ---- reading -----------------------------------------------------------------
 
+    def builds_nodes(self, request: requests.Declare) -> bool:
+        """Return whether kiln's own engine would build the nodes of a cluster that is declared.
+
+        :raises DriverSelectionError: no cluster driver can be chosen.
+        """
+        _, spec = self._declared(request)
+        return self._drivers.plans_nodes(self._drivers.choose(spec, image=self._image(spec)).pin)
+
+    def _declared(self, request: requests.Declare) -> tuple[ClusterTemplate | None, ClusterSpec]:
+        """Return the template of a declared cluster, and the cluster with its values."""
+        template = self._template(request)
+        return template, combined(template, request.spec) if template else with_nodes(request.spec)
+
     def driver_trouble(self, cluster: Cluster) -> Cause | None:
         """Return why the driver of a cluster cannot be used; None if it can."""
         try:
@@ -453,22 +491,3 @@ class Planning:
         name = request.spec.template
         own = next((one for one in request.templates if one.name == name), None)
         return own or (None if name is None else self._store.templates.get(name))
-
-
-def _with_nodes(spec: ClusterSpec) -> ClusterSpec:
-    if not spec.groups:
-        message = 'the cluster has no nodes; give it nodegroups, or a template'
-        raise InvalidCluster([Problem(message=message, path='nodegroups')])
-    return spec
-
-
-def _check_driver(spec: ClusterSpec, there: Cluster) -> None:
-    """Refuse a change of the driver through a declaration."""
-    if spec.driver is None:
-        return
-    if not Wish.read(spec.driver, 'the cluster').admits(there.pin):
-        message = (
-            f'the cluster belongs to {there.pin.name} {there.pin.version}, not to {spec.driver}; '
-            f'move it with migrate-driver first, or remove the driver'
-        )
-        raise InvalidCluster([Problem(message=message, path='driver')])

@@ -33,6 +33,14 @@ class AdoptExisting(Declare):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class TakeOver(Declare):
+    """Create the cluster that is declared from machines that exist."""
+
+    #: The group of each machine, and its id in the backend of the group.
+    machines: tuple[tuple[str, str], ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Resize(Request):
     """Change the count of a group, and remove the named nodes for it."""
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kiln.cli.cluster.base import Planned
     from kiln.cluster_file.reading import ClusterFile, Document
     from kiln.cluster_service.proposals import Proposal
+    from kiln.cluster_service.requests import Declare
     from kiln.cluster_service.site import Site
     from kiln.clusters.exceptions import Problem
     from kiln.clusters.spec import ClusterTemplate
@@ -121,12 +122,12 @@ def _outputs(site: Site, proposal: Proposal) -> Mapping[str, Any]:
         return {}
 
 
-def planned(site: Site, file: ClusterFile, *, existing: str = '') -> list[Proposal]:
+def planned(site: Site, file: ClusterFile, request: Declare | None = None) -> list[Proposal]:
     """Return a proposal for each cluster, or raise all problems of all clusters.
 
-    :param existing: what a cluster is created from; empty for none.
+    :param request: what is requested for the only cluster of the file, if not to declare it.
     """
-    from kiln.cluster_service.requests import AdoptExisting, Declare
+    from kiln.cluster_service.requests import Declare
     from kiln.clusters.spec import ClusterSpec
 
     proposals, problems = [], []
@@ -135,11 +136,7 @@ def planned(site: Site, file: ClusterFile, *, existing: str = '') -> list[Propos
             continue
         try:
             declared = Declare(spec=document.value, templates=file.templates)
-            if existing:
-                declared = AdoptExisting(
-                    spec=document.value, templates=file.templates, existing=existing
-                )
-            proposals.append(site.clusters.plan(declared))
+            proposals.append(site.clusters.plan(request or declared))
         except InvalidCluster as exc:
             problems += [_located(document, problem) for problem in exc.problems]
     if problems:

@@ -25,9 +25,9 @@ _LONGEST = 60
 
 
 def find_stack(client: HeatClient, reference: str) -> StackRow:
-    """Return the stack of a name or an id, which can become a cluster's.
+    """Return the stack of a name or an id.
 
-    :raises ClusterDriverError: it does not exist, or cannot become a cluster's.
+    :raises ClusterDriverError: it does not exist, or is a part of another stack.
     """
     row = client.named(reference) or client.with_id(reference)
     if row is None:
@@ -41,7 +41,6 @@ def find_stack(client: HeatClient, reference: str) -> StackRow:
             f'Cannot go on with stack {part.name}: it is a part of another stack.',
             "Name the whole: 'openstack stack show' has it as parent.",
         )
-    check_adoptable(row)
     return row
 
 
@@ -59,18 +58,12 @@ def check_adoptable(row: StackRow) -> None:
 
     :raises ClusterDriverError: it belongs to a cluster, or Heat would not change it now.
     """
+    check_free(row)
     start = f'Cannot go on with stack {row.name}'
-    if owner := owner_of(row.tags):
-        raise HeatRefused(
-            f'{start}: it is that of {owner}.',
-            'Delete that cluster, or remove the tags of kiln from the stack if its site is gone.',
-        )
     if row.action == 'DELETE':
         raise HeatRefused(
             f'{start}: it is {row.state}.', 'Have its servers taken over, or make a new cluster.'
         )
-    if row.status == 'IN_PROGRESS':
-        raise HeatRefused(f'{start}: it is {row.state}.', 'Wait until Heat is done with it.')
     if row.status == 'FAILED':
         raise HeatRefused(
             f'{start}: it is {row.state}: {row.reason.rstrip(".")}.',
@@ -81,6 +74,21 @@ def check_adoptable(row: StackRow) -> None:
             f'{start}: it is {row.state}, and Heat changes no such stack.',
             "Bring it back first, such as by 'openstack stack resume'.",
         )
+
+
+def check_free(row: StackRow) -> None:
+    """Return if no cluster has a stack, and Heat does not change it now.
+
+    :raises ClusterDriverError: a cluster has it, or Heat is at work on it.
+    """
+    start = f'Cannot go on with stack {row.name}'
+    if owner := owner_of(row.tags):
+        raise HeatRefused(
+            f'{start}: it is that of {owner}.',
+            'Delete that cluster, or remove the tags of kiln from the stack if its site is gone.',
+        )
+    if row.status == 'IN_PROGRESS':
+        raise HeatRefused(f'{start}: it is {row.state}.', 'Wait until Heat is done with it.')
 
 
 def existing_of(row: StackRow, facts: Iterable[str]) -> Existing:

@@ -16,7 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from kiln.cluster_drivers.base import ClusterDriver
-from kiln.cluster_drivers.heat.adoption import existing_of, find_stack, parameter_facts
+from kiln.cluster_drivers.heat.adoption import (
+    check_adoptable,
+    existing_of,
+    find_stack,
+    parameter_facts,
+)
 from kiln.cluster_drivers.heat.cluster_stack import ClusterStack, StackDefinition, masked
 from kiln.cluster_drivers.heat.definition import NODE_TYPES
 from kiln.cluster_drivers.heat.errors import HeatUnavailable
@@ -217,6 +222,7 @@ class HeatDriver(ClusterDriver):
         """
         client = self._client(context)
         row = find_stack(client, reference)
+        check_adoptable(row)
         shown = part(client.shown(row.name, row.id, 'the parameters', outputs=False), 'parameters')
         facts: list[str] = []
         # A value that is missing is a problem of the cluster, which is reported with all others.

@@ -141,7 +141,8 @@ class FakeHeat:
             stack = self._stack(parts[1], parts[2])
             rest = parts[3:]
             if rest == ['resources']:
-                return 200, {'resources': failed_resources(stack)}
+                found = failed_resources(stack) if 'status' in query else resources(stack)
+                return 200, {'resources': found}
             if rest == ['events']:
                 if self.mute:
                     raise Refusal(500, 'Exception', 'the engine did not answer')
@@ -362,6 +363,31 @@ def failed_resources(stack):
             'links': [{'rel': 'stack', 'href': nested}],
         },
     ]  # fmt: skip
+
+
+def resources(stack):
+    """Return the servers of a stack, and the nested stacks that lead to those of groups."""
+    base = 'http://heat/v1/project/stacks'
+    found = []
+    for name, one in stack['live'].items():
+        *parents, last = name.split('.') if '.' in name else [name]
+        at = stack['id']
+        for part in [*parents, last] if parents else []:
+            nested = f'{at}-{part}'
+            found.append({
+                'resource_name': part, 'resource_type': GROUP, 'physical_resource_id': nested,
+                'links': [
+                    {'rel': 'stack', 'href': f'{base}/x/{at}'},
+                    {'rel': 'nested', 'href': f'{base}/x/{nested}'},
+                ],
+            })  # fmt: skip
+            at = nested
+        found.append({
+            'resource_name': 'server' if parents else name, 'resource_type': one['type'],
+            'physical_resource_id': one['id'],
+            'links': [{'rel': 'stack', 'href': f'{base}/x/{at}'}],
+        })  # fmt: skip
+    return found
 
 
 def changes(stack, body):
