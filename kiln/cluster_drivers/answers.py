@@ -13,6 +13,7 @@ from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import (
     Bootstrap,
     Drained,
+    Existing,
     Progress,
     Readiness,
     ReadyState,
@@ -159,6 +160,14 @@ def _lines(answer: object) -> Sequence[str]:
     return tuple(cast(Sequence[str], answer))
 
 
+def _existing(answer: object) -> Existing:
+    _of(Existing)(answer)
+    assert isinstance(answer, Existing)
+    _field(answer, 'driver_state', Mapping)
+    state = _plain(answer.driver_state, 'its driver_state', 0)
+    return dataclasses.replace(answer, driver_state=state, facts=_lines(answer.facts))
+
+
 def _bootstrap(answer: object) -> object:
     _of(Bootstrap)(answer)
     _field(answer, 'user_data', bytes, type(None))
@@ -205,6 +214,7 @@ _CHECKS: Mapping[str, Callable[[object], object]] = MappingProxyType(
         **dict.fromkeys(_REPORTS, _report),
         'validate': _problems,
         'preview_cluster': _lines,
+        'find_existing': _existing,
         'bootstrap': _bootstrap,
         'is_ready': _readiness,
         'drain': _drained,

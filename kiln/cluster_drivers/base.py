@@ -26,10 +26,12 @@ from kiln.cluster_drivers.scale import DefaultScaleManager, ScaleManager
 from kiln.cluster_drivers.templates.definition import TemplateDefinition
 from kiln.cluster_drivers.values import (
     DRAINED,
+    METHODS,
     Bootstrap,
     Cap,
     Context,
     Drained,
+    Existing,
     PlannedChange,
     Readiness,
     StatusReport,
@@ -43,17 +45,6 @@ from kiln.plugins.signatures import differing_signatures
 
 #: Increased when a driver written for the old contract can no longer work.
 CONTRACT_VERSION = 1
-
-#: The method that a driver must override for a capability.
-METHODS: Mapping[Cap, str] = {
-    Cap.RESIZE: 'resize_cluster',
-    Cap.UPGRADE: 'upgrade_cluster',
-    Cap.REBUILD: 'rebuild_cluster',
-    Cap.REBOOT: 'reboot_cluster',
-    Cap.ROTATE_CREDENTIAL: 'rotate_credential',
-    Cap.ROTATE_CA_CERTIFICATE: 'rotate_ca_certificate',
-    Cap.MONITOR: 'get_monitor',
-}
 
 
 def _definition_violations(driver_class: type[ClusterDriver]) -> Iterator[str]:
@@ -207,6 +198,19 @@ class ClusterDriver(abc.ABC):
         :raises ClusterDriverError: the engine cannot foresee it now; the plan says so.
         """
         return ()
+
+    def find_existing(self, context: Context, cluster: Cluster, reference: str) -> Existing:
+        """Return what exists in the driver's own engine, for a cluster that goes on with it.
+
+        The cluster is created with the ``driver_state`` of the answer: that keeps what fits, and
+        a deletion leaves alone what no creation has reached. The call has no effect.
+
+        :param reference: What users call it, such as the name or the id of a stack.
+        :raises ClusterDriverError: it is not there, is another cluster's, or cannot change now.
+        """
+        raise MissingCapability(
+            f'Cluster driver {self.name} goes on with nothing that exists.', 'Name one that does.'
+        )
 
     def get_monitor(self, context: Context, cluster: Cluster) -> Monitor | None:
         """Return the monitor of the cluster's utilisation.

@@ -35,6 +35,18 @@ class Cap(enum.StrEnum):
     MONITOR = 'monitor'
 
 
+#: The method that a driver must override for a capability.
+METHODS: Mapping[Cap, str] = {
+    Cap.RESIZE: 'resize_cluster',
+    Cap.UPGRADE: 'upgrade_cluster',
+    Cap.REBUILD: 'rebuild_cluster',
+    Cap.REBOOT: 'reboot_cluster',
+    Cap.ROTATE_CREDENTIAL: 'rotate_credential',
+    Cap.ROTATE_CA_CERTIFICATE: 'rotate_ca_certificate',
+    Cap.MONITOR: 'get_monitor',
+}
+
+
 class Secrets(Protocol):
     """Store of secrets; clusters and drivers refer to secrets by name only."""
 
@@ -178,6 +190,16 @@ class StatusReport:
     #: it happened: each is shown to users once, as an event of the cluster. Secrets that the
     #: call used are masked.
     events: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Existing:
+    """What exists in the driver's own engine, and is to become a cluster."""
+
+    #: The cluster is created with it as its ``driver_state``: plain data that JSON can hold.
+    driver_state: Mapping[str, Any]
+    #: What it is and what becomes of it, a line for each fact; shown with the plan.
+    facts: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

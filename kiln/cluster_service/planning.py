@@ -11,20 +11,26 @@ from types import MappingProxyType
 from typing import Any
 
 from kiln.clock import Clock
-from kiln.cluster_drivers.selection.request import Image, Wish
+from kiln.cluster_drivers.selection.request import Image
 from kiln.cluster_drivers.values import Context
 from kiln.cluster_file.checking import check
 from kiln.cluster_file.merging import combined
 from kiln.cluster_service import requests
 from kiln.cluster_service.choosing import chosen, removals
+from kiln.cluster_service.declared import check_driver, with_nodes
 from kiln.cluster_service.drivers import SiteDrivers, previews
+from kiln.cluster_service.existing import with_existing
+from kiln.cluster_service.named_parts import group_named, group_of, named_nodes
 from kiln.cluster_service.proposals import Proposal, changes_spec
 from kiln.cluster_service.spec_changes import over, with_groups, without
+from kiln.cluster_service.taking_over import Taking, refuse_losses, taken_of
 from kiln.clusters.exceptions import (
     ClusterBusy,
     ClusterError,
+    ClusterExists,
     ClusterNotFound,
     InvalidCluster,
+    MissingCapability,
     Problem,
     WithProblems,
 )
@@ -35,12 +41,11 @@ from kiln.clusters.spec import (
     ClusterSpec,
     ClusterTemplate,
     MachineSpec,
-    NodeGroupSpec,
 )
 from kiln.db.store import Store
 from kiln.engine.driver_context import DriverContexts, existing
 from kiln.engine.measuring import Meter
-from kiln.engine.nodes.join_key import known_key
+from kiln.engine.nodes.join_key import known_key, new_key
 from kiln.engine.nodes.scale_choice import ScaleChoice, has_scale_manager
 from kiln.engine.plan.backend_choice import chosen_by
 from kiln.engine.plan.changes import ClusterPlan, Shared
@@ -49,6 +54,7 @@ from kiln.engine.plan.counts import check_count, resized
 from kiln.engine.plan.desired import Desired, Zones
 from kiln.engine.plan.diff import resize
 from kiln.engine.plan.lifecycle import cause_of
+from kiln.engine.plan.taken import taken_args
 from kiln.exceptions import KilnError
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -92,17 +98,20 @@ class Planning:
 
     @propose.register
     def _(self, request: requests.Declare) -> Proposal:
-        template = self._template(request)
-        spec = combined(template, request.spec) if template else _with_nodes(request.spec)
+        template, spec = self._declared(request)
         try:
             there = self._store.clusters.get(spec.name)
         except ClusterNotFound:
             found = self._new(spec)
         else:
             self._check_stays(there)
-            _check_driver(spec, there)
+            check_driver(spec, there)
             wanted = dataclasses.replace(there, spec=spec)
             found = self._changed(there, wanted, OperationKind.UPDATE)
+        if isinstance(request, requests.AdoptExisting):
+            found = self._from_existing(found, request.existing)
+        if isinstance(request, requests.TakeOver):
+            found = self._from_machines(found, request.machines)
         # Until the proposal is applied, the store has none or an older one.
         return dataclasses.replace(found, template=template)
 
@@ -111,8 +120,8 @@ class Planning:
         there, nodes = self._there(request.cluster)
         if not self._drivers.plans_nodes(there.pin):
             return self._resized_by_engine(there, request)
-        removed = _named(there, nodes, request.remove)
-        group = _group_of(there, request.group, removed)
+        removed = named_nodes(there, nodes, request.remove)
+        group = group_of(there, request.group, removed)
         wanted = self._desired(there).desired_group(group)
         count = group.shape.count - len(removed) if request.count is None else request.count
         if count < 0:
@@ -137,7 +146,7 @@ class Planning:
                 f"{there.pin.name}, so their group must be named: 'kiln cluster scale "
                 f"{there.name} GROUP=COUNT --remove NODE'."
             )
-        group = _group_of(there, request.group, ())
+        group = group_of(there, request.group, ())
         count = request.count
         if count is None:
             count = group.shape.count - len(request.remove)
@@ -161,7 +170,7 @@ class Planning:
             ]
             spec = dataclasses.replace(with_groups(there.spec, groups), machine=machine)
         else:
-            chosen = [_group(there, name) for name in request.groups]
+            chosen = [group_named(there, name) for name in request.groups]
             spec = with_groups(
                 there.spec,
                 [
@@ -197,7 +206,7 @@ class Planning:
     @propose.register
     def _(self, request: requests.Replace) -> Proposal:
         there, nodes = self._there(request.cluster)
-        chosen = _named(there, nodes, request.nodes)
+        chosen = named_nodes(there, nodes, request.nodes)
         args = {'replace': [one.id for one in chosen]}
         return self._proposal(there, there, nodes, OperationKind.REPLACE, args=args)
 
@@ -224,7 +233,7 @@ class Planning:
     @propose.register
     def _(self, request: requests.Adopt) -> Proposal:
         there, nodes = self._there(request.cluster)
-        group = _group(there, request.group)
+        group = group_named(there, request.group)
         taken = [one.name for one in nodes if one.compute_id == request.amphora_id]
         if taken:
             raise ClusterError(
@@ -262,6 +271,38 @@ class Planning:
             further = exc.problems if isinstance(exc, WithProblems) else ()
             raise InvalidCluster([*problems, *further]) from exc
 
+    def _from_existing(self, found: Proposal, existing: str) -> Proposal:
+        """Return the creation of a cluster that goes on with what exists in its engine."""
+        cluster = found.cluster
+        if found.before is not None:
+            raise ClusterExists(
+                f'Cannot create cluster {cluster.name!r} from {existing}: the name is taken.'
+            )
+        context = self._contexts.context(
+            cluster, nodes=(), join_key=new_key, template=found.template
+        )
+        return with_existing(found, self._drivers.open(cluster.pin), context, existing)
+
+    def _from_machines(self, found: Proposal, machines: Sequence[tuple[str, str]]) -> Proposal:
+        """Return the creation of a cluster from machines that exist."""
+        cluster = found.cluster
+        if found.before is not None:
+            raise ClusterExists(f'Cannot create cluster {cluster.name!r}: the name is taken.')
+        if not self._drivers.plans_nodes(cluster.pin):
+            raise MissingCapability(
+                f'Cluster driver {cluster.pin.name} takes no machines over: its own engine '
+                f'builds its nodes.'
+            )
+        taking = Taking(cluster, self._desired(cluster), self._store, self._contexts.backends)
+        nodes = taking.nodes(machines)
+        args = taken_args(taken_of(nodes))
+        notices = (*found.notices, *taking.notices)
+        taken = self._proposal(
+            cluster, None, nodes, OperationKind.CREATE, args=args, notices=notices
+        )
+        refuse_losses(taken.plan)
+        return dataclasses.replace(taken, problems=found.problems, taken=nodes)
+
     def _chosen(self, spec: ClusterSpec, image: Image | None) -> Proposal:
         decision = self._drivers.choose(spec, image=image)
         cluster = Cluster(
@@ -296,7 +337,7 @@ class Planning:
         if not self._drivers.plans_nodes(there.pin):
             args = {**args, 'nodes': list(words)} if words else args
             return self._proposal(there, there, nodes, kind, args=args)
-        chosen = _named(there, nodes, words)
+        chosen = named_nodes(there, nodes, words)
         if chosen:
             args = {**args, 'nodes': [one.id for one in chosen]}
         proposal = self._proposal(there, there, nodes, kind, args=args)
@@ -390,6 +431,19 @@ class Planning:
 
     # ---- reading -----------------------------------------------------------------
 
+    def builds_nodes(self, request: requests.Declare) -> bool:
+        """Return whether kiln's own engine would build the nodes of a cluster that is declared.
+
+        :raises DriverSelectionError: no cluster driver can be chosen.
+        """
+        _, spec = self._declared(request)
+        return self._drivers.plans_nodes(self._drivers.choose(spec, image=self._image(spec)).pin)
+
+    def _declared(self, request: requests.Declare) -> tuple[ClusterTemplate | None, ClusterSpec]:
+        """Return the template of a declared cluster, and the cluster with its values."""
+        template = self._template(request)
+        return template, combined(template, request.spec) if template else with_nodes(request.spec)
+
     def driver_trouble(self, cluster: Cluster) -> Cause | None:
         """Return why the driver of a cluster cannot be used; None if it can."""
         try:
@@ -437,53 +491,3 @@ class Planning:
         name = request.spec.template
         own = next((one for one in request.templates if one.name == name), None)
         return own or (None if name is None else self._store.templates.get(name))
-
-
-def _with_nodes(spec: ClusterSpec) -> ClusterSpec:
-    if not spec.groups:
-        message = 'the cluster has no nodes; give it nodegroups, or a template'
-        raise InvalidCluster([Problem(message=message, path='nodegroups')])
-    return spec
-
-
-def _check_driver(spec: ClusterSpec, there: Cluster) -> None:
-    """Refuse a change of the driver through a declaration."""
-    if spec.driver is None:
-        return
-    if not Wish.read(spec.driver, 'the cluster').admits(there.pin):
-        message = (
-            f'the cluster belongs to {there.pin.name} {there.pin.version}, not to {spec.driver}; '
-            f'move it with migrate-driver first, or remove the driver'
-        )
-        raise InvalidCluster([Problem(message=message, path='driver')])
-
-
-def _named(cluster: Cluster, nodes: Sequence[Node], words: Iterable[str]) -> list[Node]:
-    """Return the nodes with the given names or ids, each once; ids are tried first."""
-    by_word = {node.name: node for node in nodes} | {node.id: node for node in nodes}
-    asked = list(words)
-    if unknown := [word for word in asked if word not in by_word]:
-        raise ClusterNotFound(f'Cluster {cluster.name!r} has no node {", ".join(unknown)}.')
-    return list({by_word[word].id: by_word[word] for word in asked}.values())
-
-
-def _group_of(cluster: Cluster, name: str | None, removed: Sequence[Node]) -> NodeGroupSpec:
-    """Return the requested group: the named one, or that of the nodes."""
-    names = {node.group for node in removed} | ({name} if name else set())
-    if not names and len(cluster.spec.groups) == 1:
-        return cluster.spec.groups[0]
-    if len(names) != 1:
-        groups = ', '.join(sorted(names)) or ', '.join(one.name for one in cluster.spec.groups)
-        raise ClusterError(
-            f'Cannot resize cluster {cluster.name!r}: the group is not clear. Name one of '
-            f'{groups}, and only nodes of that group.'
-        )
-    return _group(cluster, names.pop())
-
-
-def _group(cluster: Cluster, name: str) -> NodeGroupSpec:
-    found = cluster.spec.group(name)
-    if found is None:
-        groups = ', '.join(one.name for one in cluster.spec.groups)
-        raise ClusterNotFound(f'Cluster {cluster.name!r} has no group {name!r}; it has {groups}.')
-    return found

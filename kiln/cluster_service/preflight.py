@@ -276,8 +276,10 @@ def _foreseen(driver: ClusterDriver, context: Context, proposal: Proposal) -> tu
     )
     try:
         return tuple(call_driver(driver.name, 'preview_cluster', preview))
-    # An engine that is away does not keep anyone from a plan.
+    # An engine that is away does not keep anyone from a plan, unless it could lose what exists.
     except ClusterDriverError as exc:
+        if proposal.existing:
+            raise
         return (f'{driver.name} cannot foresee what its engine would do: {exc.reason}',)
 
 

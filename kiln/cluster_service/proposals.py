@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +14,9 @@ from kiln.clusters.spec import ClusterTemplate
 from kiln.engine.plan.changes import ClusterPlan, named
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+#: The argument of a creation that goes on with what exists: what users call that.
+EXISTING = 'existing'
 
 #: Operations that do not change the desired state.
 _DOING = frozenset(
@@ -53,6 +56,8 @@ class Proposal:
     args: Mapping[str, Any] = dataclasses.field(default_factory=lambda: _NOTHING)
     #: The nodes that are changed in place.
     touched: tuple[Node, ...] = ()
+    #: Machines that exist, as the nodes that they become.
+    taken: tuple[Node, ...] = ()
     #: The template that the cluster names; None without one.
     template: ClusterTemplate | None = None
     #: Warnings that do not prevent the operation.
@@ -64,6 +69,11 @@ class Proposal:
     def nodes(self) -> tuple[Node, ...]:
         """All nodes of the cluster that are not gone, as far as kiln plans them."""
         return tuple(node for group in self.plan.groups for node in (*group.live, *group.leaving))
+
+    @property
+    def existing(self) -> str:
+        """What users call what a creation goes on with; empty for one that begins with nothing."""
+        return str(self.args.get(EXISTING, ''))
 
     @property
     def changes_spec(self) -> bool:
@@ -84,12 +94,13 @@ class Proposal:
         """Yield what would happen, for people."""
         pin, name = self.cluster.pin, self.cluster.name
         if self.before is None:
-            yield f'{name}: + cluster of driver {pin.name} {pin.version}'
+            begun = f', from {self.existing}' if self.existing else ''
+            yield f'{name}: + cluster of driver {pin.name} {pin.version}{begun}'
         elif (was := self.before.pin) != pin:
             yield f'{name}: ~ driver {was.name} {was.version} -> {pin.name} {pin.version}'
-        touched: dict[str, list[Node]] = {}
-        for node in self.touched:
-            touched.setdefault(node.group, []).append(node)
+        touched, taken = _by_group(self.touched), _by_group(self.taken)
+        for group, nodes in taken.items():
+            yield f'{group}: ={len(nodes)} that exist: {named(nodes)}'
         for group, nodes in touched.items():
             yield f'{group}: !{len(nodes)} ({self.kind.value}): {named(nodes)}'
         if self.kind is OperationKind.ROTATE:
@@ -105,7 +116,9 @@ class Proposal:
             'cluster': self.cluster.name,
             'driver': pin,
             'generation': self.cluster.generation,
+            **({'existing': self.existing} if self.existing else {}),
             'plan': self.plan.to_dict(),
+            **({'taken': [_machine(node) for node in self.taken]} if self.taken else {}),
             'touched': [{'id': node.id, 'name': node.name} for node in self.touched],
             'notices': list(self.notices),
             'empty': self.empty,
@@ -130,3 +143,14 @@ class Proposal:
         )
         named = () if self.plan.groups else tuple(self.args.get('remove', ()))
         return PlannedChange(kind=self.kind, groups=tuple(groups), named=named)
+
+
+def _by_group(nodes: Iterable[Node]) -> Mapping[str, list[Node]]:
+    found: dict[str, list[Node]] = {}
+    for node in nodes:
+        found.setdefault(node.group, []).append(node)
+    return found
+
+
+def _machine(node: Node) -> Mapping[str, str | None]:
+    return {'group': node.group, 'name': node.name, 'machine': node.compute_id}

@@ -25,6 +25,22 @@ class Declare(Request):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class AdoptExisting(Declare):
+    """Create the cluster that is declared from what exists in the engine of its driver."""
+
+    #: What users call it, such as the name or the id of a stack.
+    existing: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class TakeOver(Declare):
+    """Create the cluster that is declared from machines that exist."""
+
+    #: The group of each machine, and its id in the backend of the group.
+    machines: tuple[tuple[str, str], ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Resize(Request):
     """Change the count of a group, and remove the named nodes for it."""
 

@@ -11,7 +11,7 @@ from kiln.clock import Clock
 from kiln.cluster_service.planning import Planning
 from kiln.cluster_service.preflight import Preflight
 from kiln.cluster_service.proposals import Proposal
-from kiln.cluster_service.requests import Request
+from kiln.cluster_service.requests import Declare, Request
 from kiln.cluster_service.views import Attention, ClusterView
 from kiln.clusters.limits import DEFAULT_LIMITS, NodeLimits
 from kiln.clusters.models import (
@@ -96,6 +96,14 @@ class Clusters:
             notices = (*proposal.notices, *foreseen)
             proposal = dataclasses.replace(proposal, notices=notices)
         return proposal
+
+    def builds_nodes(self, request: Declare) -> bool:
+        """Return whether kiln's own engine would build the nodes of a cluster that is declared.
+
+        :raises InvalidCluster: it is not valid.
+        :raises DriverSelectionError: no cluster driver can be chosen.
+        """
+        return self._planning.builds_nodes(request)
 
     def apply(
         self, proposal: Proposal, *, timeout_s: float | None = None, rollback: bool = False

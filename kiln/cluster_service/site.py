@@ -20,7 +20,11 @@ from kiln.cluster_service.preflight import Preflight
 from kiln.cluster_service.service import Clusters
 from kiln.cluster_service.verbs import run_verb
 from kiln.cluster_service.views import ClusterView
-from kiln.clusters.exceptions import ClusterDriverMismatch, MissingCapability
+from kiln.clusters.exceptions import (
+    ClusterDriverError,
+    ClusterDriverMismatch,
+    MissingCapability,
+)
 from kiln.clusters.limits import DEFAULT_LIMITS, NodeLimits
 from kiln.clusters.models import Cause, Cluster, Node
 from kiln.db.store import Store
@@ -151,6 +155,19 @@ class Site:
             )
         context = self._context(there)
         return run_verb(self.drivers.open(there.pin), verb, context, there, arguments)
+
+    def credentials(self, name: str | None) -> str:
+        """Return the secret of a name, or the one of the site's own credentials.
+
+        :raises ClusterDriverError: no name is given or set, or no secret has it.
+        """
+        name = name or self._contexts.credentials
+        if name is None:
+            raise ClusterDriverError(
+                'No credentials are named.',
+                'Name their secret as credentials of the cluster, or in [secrets] credentials.',
+            )
+        return self._contexts.secrets.get(name)
 
     def metrics(self, cluster: str) -> tuple[Reading, ...]:
         """Return what the driver of a cluster measures; blocks up to the monitor's deadline.

@@ -3,7 +3,7 @@
 The module imports little, as another process has to import it.
 """
 
-from kiln.cluster_drivers.values import Progress, StatusReport
+from kiln.cluster_drivers.values import Existing, Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError
 from tests.kit.own_engine_animals import Reported, altered
 from tests.kit.own_engine_stack import EngineAway, NoSuchStack, Right
@@ -324,3 +324,57 @@ class Nowhere(Right):
             with self.engine.open(checked=False) as content:
                 if content['away']:
                     raise EngineAway('away')
+
+
+# ---- what exists ---------------------------------------------------------------------------
+
+
+class Credulous(Right):
+    """Goes on with whatever users call."""
+
+    def find_existing(self, context, cluster, reference):
+        return Existing(driver_state={'existing': reference})
+
+
+class Grasping(Right):
+    """Takes what other clusters have."""
+
+    def find_existing(self, context, cluster, reference):
+        with self.errors(context):
+            self.engine.get(reference)
+        return Existing(driver_state={'existing': reference})
+
+
+class Marking(Right):
+    """Makes something with a look."""
+
+    def find_existing(self, context, cluster, reference):
+        found = super().find_existing(context=context, cluster=cluster, reference=reference)
+        self.engine.want(f'kiln-{cluster.id}', {})
+        return found
+
+
+class Beginner(Right):
+    """Begins with a stack of its own, whatever exists."""
+
+    def name_of(self, cluster):
+        return f'kiln-{cluster.id}'
+
+
+class Impatient(Right):
+    """Goes on once: a creation that is repeated finds that the stack has an owner."""
+
+    def create_cluster(self, context, cluster, cluster_create_timeout):
+        existing = cluster.driver_state.get('existing')
+        if existing and self.engine.get(existing)['owner']:
+            raise ClusterDriverError(f'Stack {existing} belongs to a cluster.')
+        return super().create_cluster(
+            context=context, cluster=cluster, cluster_create_timeout=cluster_create_timeout
+        )
+
+
+class Ravenous(Right):
+    """Deletes what existed, although no creation has reached it."""
+
+    def has_reached(self, cluster):
+        return True

@@ -11,10 +11,11 @@ import uuid
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.monitor import Metric, Monitor
 from kiln.cluster_drivers.parameters import Parameter, ParameterType
-from kiln.cluster_drivers.values import Progress, StatusReport
+from kiln.cluster_drivers.values import Existing, Progress, StatusReport
 from kiln.cluster_drivers.verbs import Verb
 from kiln.clusters.exceptions import ClusterDriverError, Problem
 from kiln.clusters.spec import MachineSpec
+from kiln.testing.clusters import samples
 from kiln.testing.clusters.engine_bench import EngineBench, EngineNode
 
 #: Seconds that each piece of work takes.
@@ -60,6 +61,7 @@ class StackEngine:
                 name, {'groups': {}, 'nodes': {}, 'owner': owner, 'secret': '', 'certificate': ''}
             )
             stack['groups'] = groups
+            stack['owner'] = stack['owner'] or owner
             self._work(content, name, remove=list(remove))
 
     def drop(self, name):
@@ -153,7 +155,7 @@ class Right(ClusterDriver):
     # ---- the engine ----------------------------------------------------------------------
 
     def name_of(self, cluster):
-        return f'kiln-{cluster.id}'
+        return cluster.driver_state.get('existing') or f'kiln-{cluster.id}'
 
     def sign_in(self, context):
         if context.credentials is None:
@@ -189,10 +191,11 @@ class Right(ClusterDriver):
         return self.started(cluster)
 
     def started(self, cluster, **state):
+        existing = cluster.driver_state.get('existing', '')
         return StatusReport(
             progress=Progress.IN_PROGRESS,
             driver_handle=self.name_of(cluster),
-            driver_state={'deleting': False} | state,
+            driver_state={'deleting': False, 'existing': existing} | state,
         )
 
     # ---- validation ------------------------------------------------------------------------
@@ -221,8 +224,24 @@ class Right(ClusterDriver):
 
     def delete_cluster(self, context, cluster):
         with self.errors(context):
+            if not self.has_reached(cluster):
+                return StatusReport(progress=Progress.COMPLETE)
             self.engine.drop(self.name_of(cluster))
         return self.started(cluster, deleting=True)
+
+    def has_reached(self, cluster):
+        """Return False for a stack that existed, and that the cluster has not taken so far."""
+        existing = cluster.driver_state.get('existing')
+        with contextlib.suppress(NoSuchStack):
+            return not existing or self.engine.get(existing)['owner'] == cluster.name
+        return True
+
+    def find_existing(self, context, cluster, reference):
+        with self.errors(context):
+            stack = self.engine.get(reference)
+        if stack['owner']:
+            raise ClusterDriverError(f'Stack {reference} is that of cluster {stack["owner"]}.')
+        return Existing(driver_state={'existing': reference}, facts=[f'stack {reference}'])
 
     def update_cluster_status(self, context, cluster):
         self.sign_in(context)
@@ -318,6 +337,12 @@ class StackBench(EngineBench):
     def _set(self, **change):
         with self.engine.open(checked=False) as content:
             content |= change
+
+    def make_existing(self, cluster):
+        groups = Right().groups(samples.context(), cluster)
+        self.engine.want('by-hand', groups)
+        self.engine.work(WORK_S)
+        return 'by-hand'
 
     def name_of(self, cluster):
         return cluster.driver_handle or f'kiln-{cluster.id}'

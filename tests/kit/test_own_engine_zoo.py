@@ -94,6 +94,12 @@ ZOO = {
     builders.Planner: ['a_plan_makes_nothing'],
     builders.Keeper: ['another_instance*'],
     builders.Local: ['another_process*'],
+    builders.Credulous: ['what_does_not_exist*'],
+    builders.Grasping: ['what_a_cluster_has*'],
+    builders.Marking: ['looking_at*'],
+    builders.Beginner: ['*goes_on_with_what_exists*', 'going_on_with_what_exists*'],
+    builders.Impatient: ['going_on_with_what_exists_survives*'],
+    builders.Ravenous: ['a_deletion_leaves_what*'],
 }
 #: A value that the driver must pass on.
 PARAMETERS = {'size': 3}

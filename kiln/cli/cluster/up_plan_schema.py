@@ -23,44 +23,23 @@ if TYPE_CHECKING:
     from kiln.cli.cluster.base import Planned
     from kiln.cluster_file.reading import ClusterFile, Document
     from kiln.cluster_service.proposals import Proposal
+    from kiln.cluster_service.requests import Declare
     from kiln.cluster_service.site import Site
     from kiln.clusters.exceptions import Problem
     from kiln.clusters.spec import ClusterTemplate
 
 
-class Up(Changing):
-    """Create or change clusters to match a file.
+class Declaring(Changing):
+    """A command that makes clusters as a file declares them, and shows their outputs."""
 
-    Shows the plan, submits it and follows it to the end. Safe to repeat: clusters that
-    match are left alone, and running operations are continued. Saves the templates of
-    the file. At the end it prints the outputs of the clusters that are as declared.
-    """
-
-    goes_back = True
-    _templates: Sequence[ClusterTemplate] = ()
-
-    arguments = (
-        argument('file', metavar='FILE', help='YAML file, or - for standard input.'),
-        flag(
-            '--detailed-exitcode',
-            'With --plan: exit with 10 if something would change, else with 0.',
-        ),
-    )
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        if parsed_args.detailed_exitcode and not parsed_args.plan:
-            raise UsageError('Cannot use --detailed-exitcode without --plan: add --plan.')
-        file = read_page(parsed_args.file, self.app.stdin)
-        with self.app.open_site() as site:
-            proposals = _planned(site, file)
-            self._templates = file.templates
-            self.change(site, proposals, parsed_args)
+    #: The templates of the file.
+    templates: Sequence[ClusterTemplate] = ()
 
     def enter(
         self, site: Site, proposals: Sequence[Proposal], args: argparse.Namespace
     ) -> tuple[dict[str, Entered], list[KilnError]]:
         """Save the templates, and join running operations with the same desired state."""
-        for template in self._templates:
+        for template in self.templates:
             site.clusters.templates.save(template)
         joined: dict[str, Entered] = {}
         for proposal in proposals:
@@ -89,6 +68,34 @@ class Up(Changing):
         return {'outputs': dict(_outputs(site, proposal))}
 
 
+class Up(Declaring):
+    """Create or change clusters to match a file.
+
+    Shows the plan, submits it and follows it to the end. Safe to repeat: clusters that
+    match are left alone, and running operations are continued. Saves the templates of
+    the file. At the end it prints the outputs of the clusters that are as declared.
+    """
+
+    goes_back = True
+
+    arguments = (
+        argument('file', metavar='FILE', help='YAML file, or - for standard input.'),
+        flag(
+            '--detailed-exitcode',
+            'With --plan: exit with 10 if something would change, else with 0.',
+        ),
+    )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        if parsed_args.detailed_exitcode and not parsed_args.plan:
+            raise UsageError('Cannot use --detailed-exitcode without --plan: add --plan.')
+        file = read_page(parsed_args.file, self.app.stdin)
+        with self.app.open_site() as site:
+            proposals = planned(site, file)
+            self.templates = file.templates
+            self.change(site, proposals, parsed_args)
+
+
 class Plan(Up):
     """Show what 'kiln up' would change, and stop."""
 
@@ -115,8 +122,11 @@ def _outputs(site: Site, proposal: Proposal) -> Mapping[str, Any]:
         return {}
 
 
-def _planned(site: Site, file: ClusterFile) -> list[Proposal]:
-    """Return a proposal for each cluster, or raise all problems of all clusters."""
+def planned(site: Site, file: ClusterFile, request: Declare | None = None) -> list[Proposal]:
+    """Return a proposal for each cluster, or raise all problems of all clusters.
+
+    :param request: what is requested for the only cluster of the file, if not to declare it.
+    """
     from kiln.cluster_service.requests import Declare
     from kiln.clusters.spec import ClusterSpec
 
@@ -125,8 +135,8 @@ def _planned(site: Site, file: ClusterFile) -> list[Proposal]:
         if not isinstance(document.value, ClusterSpec):
             continue
         try:
-            request = Declare(spec=document.value, templates=file.templates)
-            proposals.append(site.clusters.plan(request))
+            declared = Declare(spec=document.value, templates=file.templates)
+            proposals.append(site.clusters.plan(request or declared))
         except InvalidCluster as exc:
             problems += [_located(document, problem) for problem in exc.problems]
     if problems:

@@ -22,7 +22,8 @@ _NAMES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         'kiln.cluster_drivers.values': (
             'Context', 'Secrets', 'NoSecrets', 'join_token', 'Bootstrap',
             'Readiness', 'ReadyState', 'READY', 'Drained', 'DRAINED',
-            'StatusReport', 'Progress', 'PlannedChange', 'PlannedGroup', 'Cap',
+            'StatusReport', 'Progress', 'PlannedChange', 'PlannedGroup', 'Existing',
+            'Cap',
         ),
         'kiln.models': ('InjectedFile', 'AmphoraType'),
         'kiln.cluster_drivers.readiness': (

@@ -8,6 +8,7 @@ list shows whether Heat has accepted the last request.
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -15,6 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from kiln.cluster_drivers.base import ClusterDriver
+from kiln.cluster_drivers.heat.adoption import (
+    check_adoptable,
+    existing_of,
+    find_stack,
+    parameter_facts,
+)
 from kiln.cluster_drivers.heat.cluster_stack import ClusterStack, StackDefinition, masked
 from kiln.cluster_drivers.heat.definition import NODE_TYPES
 from kiln.cluster_drivers.heat.errors import HeatUnavailable
@@ -23,10 +30,17 @@ from kiln.cluster_drivers.heat.poller import HeatPoller
 from kiln.cluster_drivers.heat.reports import report_of
 from kiln.cluster_drivers.heat.state import StackState
 from kiln.cluster_drivers.scale import ScaleManager
-from kiln.cluster_drivers.values import Context, PlannedChange, Progress, StatusReport
+from kiln.cluster_drivers.values import (
+    Context,
+    Existing,
+    PlannedChange,
+    Progress,
+    StatusReport,
+)
 from kiln.clusters.exceptions import ClusterDriverError, Problem
 from kiln.clusters.models import Cluster, OperationKind
 from kiln.clusters.spec import ClusterTemplate, NodeGroupSpec, Strategy
+from kiln.openstack.heat.requests import part
 from kiln.openstack.heat.rows import StackRow
 from kiln.plugins.extras import importing
 
@@ -127,7 +141,12 @@ class HeatDriver(ClusterDriver):
         """Delete the stack, whatever it does now; success if it is gone."""
         stack = self._stack(context, cluster)
         row, former = stack.found(), stack.state
-        state = StackState(id=row.id if row else former.id, leaving=True, nodes=former.nodes)
+        if former.adopting and row is None:
+            # No change of the stack that existed was accepted: it is not the cluster's.
+            return StatusReport(progress=Progress.COMPLETE)
+        state = StackState(
+            id=row.id if row else former.id, name=former.name, leaving=True, nodes=former.nodes
+        )
         if row is not None:
             stack.delete(row)
         return StatusReport(progress=Progress.IN_PROGRESS, driver_state=state.write())
@@ -145,7 +164,7 @@ class HeatDriver(ClusterDriver):
         definition = stack.definition()
         mark = stack.mark(definition)
         limit_s = cluster.spec.create_timeout_s if timeout_s is None else timeout_s
-        row = stack.found() if timeout_s is None else None
+        row = self._standing(stack, creating=timeout_s is not None)
         with masked(definition):
             if row is None:
                 row = stack.create(definition, mark, limit_s)
@@ -154,10 +173,17 @@ class HeatDriver(ClusterDriver):
         # A repeated call about the same change; Heat would begin it again.
         if mark_of(row.tags) != mark or row.status == 'FAILED':
             stack.update(row, definition, mark)
-        fresh = StackState(id=row.id, mark=mark, nodes=stack.state.nodes)
+        fresh = StackState(id=row.id, name=stack.state.name, mark=mark, nodes=stack.state.nodes)
         return StatusReport(
             progress=Progress.IN_PROGRESS, driver_handle=row.name, driver_state=fresh.write()
         )
+
+    def _standing(self, stack: ClusterStack, *, creating: bool) -> StackRow | None:
+        """Return the stack that a change is about; None if it is to be created."""
+        if stack.state.adopting:
+            return stack.existing()
+        # A creation that is repeated finds its stack by the name that it tries to create.
+        return stack.found() if stack.state.name or not creating else None
 
     # ---- reports ---------------------------------------------------------------------
 
@@ -183,10 +209,27 @@ class HeatDriver(ClusterDriver):
         if plan.kind not in _PREVIEWED:
             return ()
         stack = self._planned_stack(context, cluster, plan.named)
-        row = stack.found()
+        row = self._standing(stack, creating=False)
         if row is None:
             return (f'Heat: a new stack, {stack.name}',)
         return tuple(stack.preview(row).lines(self.node_types))
+
+    def find_existing(self, context: Context, cluster: Cluster, reference: str) -> Existing:
+        """Return what a cluster is created with that goes on with a stack, and what changes.
+
+        The stack keeps its name and id. One that is deleted, failed, changed at the moment,
+        nested or of another cluster is refused.
+        """
+        client = self._client(context)
+        row = find_stack(client, reference)
+        check_adoptable(row)
+        shown = part(client.shown(row.name, row.id, 'the parameters', outputs=False), 'parameters')
+        facts: list[str] = []
+        # A value that is missing is a problem of the cluster, which is reported with all others.
+        with contextlib.suppress(ClusterDriverError):
+            definition = self.template_definition.extract_definition(context, cluster)
+            facts += parameter_facts(shown, definition)
+        return existing_of(row, facts)
 
     # ---- Heat ------------------------------------------------------------------------
 

@@ -8,10 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kiln.cluster_drivers.heat.adoption import check_adoptable
 from kiln.cluster_drivers.heat.definition import hidden
 from kiln.cluster_drivers.heat.errors import HeatUnavailable, StackExists, StackNotFound
 from kiln.cluster_drivers.heat.mappings import Definition
-from kiln.cluster_drivers.heat.names import belongs, stack_name, tags, wanted_mark
+from kiln.cluster_drivers.heat.names import (
+    belongs,
+    owner_of,
+    stack_name,
+    tags,
+    wanted_mark,
+)
 from kiln.cluster_drivers.heat.poller import HeatPoller
 from kiln.cluster_drivers.heat.state import StackState
 from kiln.cluster_drivers.values import Context
@@ -55,8 +62,8 @@ class ClusterStack:
 
     @property
     def name(self) -> str:
-        """The name of the stack, which follows from the cluster alone."""
-        return stack_name(self.context.site, self.cluster.id)
+        """The name of the stack: of one that existed, or what follows from the cluster alone."""
+        return self.state.name or stack_name(self.context.site, self.cluster.id)
 
     @property
     def state(self) -> StackState:
@@ -79,7 +86,8 @@ class ClusterStack:
     def listed(self) -> StackRow | None:
         """Return the stack as the last list of the site has it; None without one."""
         # A list alone proves nothing: the tags of a stack can have been changed.
-        return self.poller.row(self.client, self.context.site, self.name) or self.found()
+        row = self.poller.row(self.client, self.context.site, self.name)
+        return row if row is not None and self._is_own(row) else self.found()
 
     def found(self) -> StackRow | None:
         """Return the stack as Heat has it now; None without one."""
@@ -88,9 +96,32 @@ class ClusterStack:
             return None
         return None if row.gone and not self.state.leaving else row
 
+    def existing(self) -> StackRow:
+        """Return the stack that existed before the cluster, which is to become its own.
+
+        :raises ClusterDriverError: it is gone, or cannot become the cluster's.
+        """
+        row = self.client.with_id(self.state.id)
+        if row is None or row.gone:
+            raise ClusterDriverError(
+                f'Cannot go on with stack {self.name}: it is gone.', 'Delete the cluster.'
+            )
+        if belongs(row.tags, self.context.site, self.cluster):
+            # A creation that is repeated meets what the first call has begun.
+            return row
+        if row.status == 'IN_PROGRESS' and not owner_of(row.tags):
+            raise HeatUnavailable(
+                f'Cannot go on with stack {row.name}: it is {row.state}.',
+                'Nothing to do: kiln tries again.',
+            )
+        check_adoptable(row)
+        return row
+
     def _is_own(self, row: StackRow) -> bool:
+        if belongs(row.tags, self.context.site, self.cluster):
+            return True
         # Tags are lost by a change of somebody else that does not name them; the id is not.
-        return belongs(row.tags, self.context.site, self.cluster) or self.state.id == row.id
+        return self.state.id == row.id and not self.state.adopting and not owner_of(row.tags)
 
     # ---- change it ---------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from kiln.cluster_drivers.heat.ledger import Ledger, LedgerNode, misplaced
 from kiln.cluster_drivers.heat.state import StackState
 from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.templates.declarations import group_path, secret_of
-from kiln.cluster_drivers.values import Context
-from kiln.clusters.exceptions import ClusterDriverError, Problem
+from kiln.cluster_drivers.values import Context, Existing
+from kiln.clusters.exceptions import ClusterDriverError, MissingCapability, Problem
 from kiln.clusters.models import Cluster
 from kiln.clusters.spec import MachineSpec, NodeGroupSpec
 
@@ -122,3 +122,10 @@ class LedgerDriver(HeatDriver):
             cluster.spec, cluster.generation, remove, one_series=self.one_series
         )
         return dataclasses.replace(former, nodes=ledger.write())
+
+    def find_existing(self, context: Context, cluster: Cluster, reference: str) -> Existing:
+        """Refuse: the nodes of a ledger have names that no other stack has."""
+        raise MissingCapability(
+            f'Cluster driver {self.name} would replace all nodes of a stack that it has not made.',
+            'Name a driver with the template of the stack, or one of nodes.',
+        )

@@ -43,6 +43,13 @@ def belongs(tags: Collection[str], site: str, cluster: Cluster) -> bool:
     return _owner_tags(site, cluster) <= set(tags)
 
 
+def owner_of(tags: Collection[str]) -> str:
+    """Return the cluster and site of a stack by its tags, for people; empty without any."""
+    known = dict(tag.split('=', 1) for tag in tags if tag.startswith('kiln:') and '=' in tag)
+    cluster, site = known.get('kiln:cluster'), known.get('kiln:site')
+    return f'cluster {cluster} of site {site}' if cluster or site else ''
+
+
 def wanted_mark(cluster: Cluster, *content: Mapping[str, Any] | str) -> str:
     """Return the mark of a change: what the stack becomes, and for which generation.
 

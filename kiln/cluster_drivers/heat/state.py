@@ -15,7 +15,7 @@ DELETE_TRIES = 5
 #: Times that a change is requested that Heat accepted and dropped.
 CHANGE_TRIES = 3
 #: Actions after which a stack is as it was wanted.
-_GOOD = frozenset({'CREATE', 'UPDATE', 'CHECK', 'RESUME', 'ADOPT', 'SNAPSHOT', 'RESTORE'})
+GOOD = frozenset({'CREATE', 'UPDATE', 'CHECK', 'RESUME', 'ADOPT', 'SNAPSHOT', 'RESTORE'})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +24,8 @@ class StackState:
 
     #: The id of the stack: another stack can have its name once it is deleted.
     id: str = ''
+    #: The name of a stack that existed before its cluster; empty for one that kiln has named.
+    name: str = ''
     #: The mark of what was wanted last.
     mark: str = ''
     #: True once the deletion was requested: from then on it is right that nothing is left.
@@ -35,6 +37,11 @@ class StackState:
     rest: int = 0
     #: What a generator keeps; see its own description.
     nodes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def adopting(self) -> bool:
+        """True for a stack that existed, as long as no change of it is known to be accepted."""
+        return bool(self.name) and not self.mark and not self.leaving
 
     @classmethod
     def read(cls, kept: Mapping[str, Any]) -> Self:
@@ -90,7 +97,7 @@ def meaning(row: StackRow | None, state: StackState) -> Meaning:
         return _again(state, CHANGE_TRIES)
     if row.status == 'IN_PROGRESS':
         return Meaning.WORKING
-    is_good = row.status == 'COMPLETE' and row.action in _GOOD
+    is_good = row.status == 'COMPLETE' and row.action in GOOD
     return Meaning.DONE if is_good else Meaning.FAILED
 
 

@@ -62,32 +62,17 @@ class Adopt(Converge):
         return None
 
     def _accept(self, group: NodeGroupSpec, amphora: Amphora) -> Cause | None:
-        parts, cluster, now = self._state.parts, self._tx.cluster, self._tx.now
+        parts, cluster = self._state.parts, self._tx.cluster
         machine = self._state.desired.machine(group.name)
         compute = parts.backends.get(machine.compute_driver)
         known = parts.store.receipts.known(compute.name, 'server')
         if why := unfit(amphora, compute.driver.owner, known):
             return _refused(f'Cannot adopt machine {amphora.id} of backend {compute.name}: {why}.')
-        place = place_of(group.shape, amphora, machine.flavor)
-        name = amphora.name
-        if not name or name in self._nodes.names:
-            name = parts.naming.new_name(cluster.name, group.name, self._nodes.names)
-        node = Node(
-            id=str(self._tx.under_way.args.get('node') or parts.naming.new_id()),
-            cluster_id=cluster.id,
-            group=group.name,
-            name=name,
-            place=place,
-            backend=compute.name,
-            # It can still be starting; its driver decides when it is ready.
-            state=NodeState.BOOTING,
-            compute_id=amphora.id,
-            created_at=now,
-            since=now,
-        )
+        node_id = str(self._tx.under_way.args.get('node') or parts.naming.new_id())
+        node = node_of(self._state, group, amphora, node_id)
         self._nodes.add(node)
         self._tx.accept(node, amphora.id)
-        spec = _grown_spec(cluster.spec, group, place)
+        spec = _grown_spec(cluster.spec, group, node.place)
         self._tx.goal = dataclasses.replace(cluster.aim, spec=spec)
         self._tx.event('node-adopted', f'{node.name} is now machine {amphora.id}', node)
         return None
@@ -101,6 +86,31 @@ class Adopt(Converge):
         self._reading, self._found, self._error = False, found, error
 
 
+def node_of(state: NodeClusterState, group: NodeGroupSpec, amphora: Amphora, node_id: str) -> Node:
+    """Return the node that a machine becomes; it keeps its name if no node has that."""
+    cluster, names, machine = (
+        state.tx.cluster,
+        state.nodes.names,
+        state.desired.machine(group.name),
+    )
+    name = amphora.name
+    if not name or name in names:
+        name = state.parts.naming.new_name(cluster.name, group.name, names)
+    return Node(
+        id=node_id,
+        cluster_id=cluster.id,
+        group=group.name,
+        name=name,
+        place=place_of(group.shape, amphora, machine.flavor),
+        backend=state.parts.backends.get(machine.compute_driver).name,
+        # It can still be starting; its driver decides when it is ready.
+        state=NodeState.BOOTING,
+        compute_id=amphora.id,
+        created_at=state.tx.now,
+        since=state.tx.now,
+    )
+
+
 def unfit(amphora: Amphora, owner: str, known: Collection[str]) -> str:
     """Return why a machine cannot become a node; empty if it can; pure."""
     if amphora.owner != owner:
@@ -110,6 +120,11 @@ def unfit(amphora: Amphora, owner: str, known: Collection[str]) -> str:
     if amphora.state not in (State.ACTIVE, State.BUILDING, State.PENDING):
         return f'it is {amphora.state.value}'
     return ''
+
+
+def untakeable(amphora: Amphora, owner: str, known: Collection[str]) -> str:
+    """Return why a machine cannot become a node, even if a claim makes it this site's; pure."""
+    return unfit(dataclasses.replace(amphora, owner=amphora.owner or owner), owner, known)
 
 
 def place_of(shape: Shape, amphora: Amphora, flavor: str | None) -> Place:

@@ -12,6 +12,7 @@ from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.operation import NodeOperation
 from kiln.engine.cluster.reset import Reset
 from kiln.engine.cluster.rotate import Rotate
+from kiln.engine.cluster.take_over import TakeOver
 from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
 from kiln.engine.health.machine_check import MachineCheck
@@ -27,6 +28,7 @@ from kiln.engine.nodes.ready import AskReady
 from kiln.engine.nodes.reset import Reboot, Rebuild
 from kiln.engine.nodes.watch import Watch
 from kiln.engine.plan.lifecycle import ActionKind
+from kiln.engine.plan.taken import taken_in
 
 #: All other kinds lead to the desired state.
 _OPERATIONS: dict[OperationKind, type[NodeOperation]] = {
@@ -88,7 +90,8 @@ class NodeWorker(Worker):
             self._work = None
         elif another:
             kind = _OPERATIONS.get(operation.kind, Converge)
-            self._work = kind(self._state, self._machines)
+            takes = operation.kind is OperationKind.CREATE and taken_in(operation.args)
+            self._work = (TakeOver if takes else kind)(self._state, self._machines)
         self._hooks.reload()
 
     def _refusal(self) -> Cause | None:

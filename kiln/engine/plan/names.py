@@ -19,7 +19,12 @@ _LONGEST_GROUP = 20
 
 def build_key(node: Node) -> str:
     """Return the build key of an attempt, which finds its machine after a crash."""
-    return f'{node.id}.{node.attempt}'
+    return build_key_of(node.id, node.attempt)
+
+
+def build_key_of(node_id: str, attempt: int) -> str:
+    """Return the same for a node that is not written so far."""
+    return f'{node_id}.{attempt}'
 
 
 def machine_id(node: Node) -> str:

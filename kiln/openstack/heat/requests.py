@@ -6,7 +6,7 @@ import abc
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kiln.openstack.heat.rows import Failure, StackRow, failures
+from kiln.openstack.heat.rows import Failure, Server, StackRow, failures, servers
 
 #: The service type of Heat in the catalogue.
 SERVICE = 'orchestration'
@@ -72,6 +72,14 @@ class StackRequests(abc.ABC):
             query={'nested_depth': _DEPTH, 'status': 'FAILED'},
         )  # fmt: skip
         return failures(listed(found, 'resources'))
+
+    def servers(self, name: str, id_: str) -> Sequence[Server]:
+        """Return the servers of a stack and its nested ones."""
+        found = self.ask(
+            f'read the resources of stack {name}', 'GET', f'{stack_path(name, id_)}/resources',
+            query={'nested_depth': _DEPTH},
+        )  # fmt: skip
+        return servers(listed(found, 'resources'))
 
     def newest_event(self, name: str, id_: str) -> str:
         """Return the id of the newest event of a stack and its nested ones; empty without one."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 #: Failed resources that a reason names, and the characters of each.
 _MOST = 5
 _LONGEST = 400
+_SERVER = 'OS::Nova::Server'
+#: The longest name of a group of nodes.
+_LONGEST_GROUP = 24
 #: The deepest nesting that is climbed; Heat allows 5.
 _DEEPEST = 10
 
@@ -87,6 +91,39 @@ def failures(resources: Iterable[Mapping[str, Any]]) -> Sequence[Failure]:
     ]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Server:
+    """A server of Nova that a stack has: its path through nested stacks, and its id in Nova."""
+
+    path: tuple[str, ...]
+    id: str
+
+    @property
+    def group(self) -> str:
+        """The resource of the stack that it is part of; its own one, without its number.
+
+        As far as it can be the name of a group of nodes.
+        """
+        name = self.path[0] if len(self.path) > 1 else re.sub(r'[-_.]?[0-9]+$', '', self.path[0])
+        plain = re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')
+        return plain[:_LONGEST_GROUP].strip('-') or 'nodes'
+
+
+def servers(resources: Iterable[Mapping[str, Any]]) -> Sequence[Server]:
+    """Return the servers among the resources of a stack and its nested ones, by their paths."""
+    found = list(resources)
+    parents = {nested: one for one in found if (nested := _link(one, 'nested'))}
+    there = [
+        Server(
+            path=tuple(reversed(list(_climb(one, parents)))),
+            id=_text(one.get('physical_resource_id')),
+        )
+        for one in found
+        if one.get('resource_type') == _SERVER and _text(one.get('physical_resource_id'))
+    ]
+    return sorted(there, key=lambda one: (one.group, one.path))
+
+
 def _climb(
     one: Mapping[str, Any] | None, parents: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
@@ -125,6 +162,8 @@ class Preview:
                 f'Heat would replace nodes, and what is on them is lost: {_listed(lost)}. '
                 f'Change one group at a time, or keep what differs'
             )
+        if gone := [name for name, kind in self.deleted if kind in node_types]:
+            yield f'Heat would delete nodes, and what is on them is lost: {_listed(gone)}'
         for field in _FIELDS:
             if found := [f'{name} ({kind})' for name, kind in getattr(self, field.name)]:
                 yield f'Heat: {len(found)} resources {field.name}: {_listed(found)}'

@@ -114,6 +114,13 @@ class EngineBench:
         """Remove everything of a cluster behind the driver's back."""
         _lacks('lose')
 
+    def make_existing(self, cluster: Cluster) -> str:
+        """Make by hand, past the driver, what the cluster can go on with; return its reference.
+
+        It is what ``cluster.spec`` asks for, stands once the call returns, and is nobody's.
+        """
+        _lacks('make_existing')
+
     # ---- what stands in the engine ---------------------------------------------------
 
     def nodes(self, cluster: Cluster) -> Collection[EngineNode]:

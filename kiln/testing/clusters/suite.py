@@ -23,6 +23,7 @@ from kiln.testing.clusters.behaviours.life import Life
 from kiln.testing.clusters.behaviours.own_engine import OwnEngine
 from kiln.testing.clusters.behaviours.own_engine_answers import EngineAnswers
 from kiln.testing.clusters.behaviours.own_engine_apart import Apart, Leavings, Memory
+from kiln.testing.clusters.behaviours.own_engine_existing import GoingOn
 from kiln.testing.clusters.behaviours.own_engine_life import OwnEngineLife, WhatStands
 from kiln.testing.clusters.behaviours.own_engine_programs import ProgramConduct
 from kiln.testing.clusters.behaviours.own_engine_refusals import EngineRefusals
@@ -80,6 +81,7 @@ class OwnEngineConformance(
     Apart,
     Leavings,
     Memory,
+    GoingOn,
     EngineAnswers,
 ):
     """Every promise of a driver with an engine of its own."""

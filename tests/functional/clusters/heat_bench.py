@@ -8,6 +8,7 @@ from kiln.cluster_drivers.heat.poller import TICK_S, HeatPoller
 from kiln.cluster_drivers.heat.settings import settings_of
 from kiln.cluster_drivers.heat_generated_v1.driver import Driver as GeneratedDriver
 from kiln.clusters.spec import MachineSpec
+from kiln.testing.clusters import samples
 from kiln.testing.clusters.engine_bench import EngineBench, EngineNode
 from tests.unit.cluster_drivers.heat.fake_heat import SERVER, FakeHeat
 
@@ -115,8 +116,14 @@ class HeatBench(EngineBench):
         for number, name in enumerate(servers, 1):
             yield name, f'192.0.2.{number}'
 
+    def make_existing(self, cluster):
+        definition = self.open().template_definition.extract_definition(
+            samples.context(site='kit'), cluster
+        )
+        return self.heat.make(f'by-hand-{cluster.id}', definition)['name']
+
     def _stack(self, cluster):
-        return self.heat.named(stack_name('kit', cluster.id))
+        return self.heat.named(cluster.driver_handle or stack_name('kit', cluster.id))
 
 
 class Generated(GeneratedDriver):

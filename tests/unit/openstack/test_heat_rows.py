@@ -2,7 +2,7 @@
 
 import unittest
 
-from kiln.openstack.heat.rows import Preview, StackRow, failures, reason_of
+from kiln.openstack.heat.rows import Preview, StackRow, failures, reason_of, servers
 
 ROW = {
     'id': 's1', 'stack_name': 'kiln-east-c1', 'stack_status': 'UPDATE_IN_PROGRESS',
@@ -101,3 +101,39 @@ class Previews(unittest.TestCase):
     def test_an_empty_or_foreign_answer_is_no_change(self):
         self.assertEqual([], self.lines())
         self.assertEqual([], [*Preview.read({'added': 'x', 'deleted': [3]}).lines(frozenset())])
+
+
+class Servers(unittest.TestCase):
+    def server(self, name, stack, id_='s1'):
+        return {
+            'resource_name': name, 'resource_type': 'OS::Nova::Server',
+            'physical_resource_id': id_, 'links': [{'rel': 'stack', 'href': f'x/{stack}'}],
+        }  # fmt: skip
+
+    def nested(self, name, stack, nested):
+        return {
+            'resource_name': name, 'resource_type': 'OS::Heat::ResourceGroup',
+            'physical_resource_id': nested,
+            'links': [
+                {'rel': 'stack', 'href': f'x/{stack}'}, {'rel': 'nested', 'href': f'x/{nested}'},
+            ],
+        }  # fmt: skip
+
+    def test_servers_of_a_group_are_grouped_by_its_name(self):
+        (one,) = servers([
+            self.server('kube-minion', 'inner'), self.nested('1', 'outer', 'inner'),
+            self.nested('kube_minions', 'root', 'outer'),
+        ])  # fmt: skip
+        self.assertEqual(('kube_minions', '1', 'kube-minion'), one.path)
+        self.assertEqual(('kube-minions', 's1'), (one.group, one.id))
+
+    def test_servers_of_the_stack_itself_are_grouped_by_their_names_without_numbers(self):
+        for name, group in (
+            ('web_3', 'web'), ('db1', 'db'), ('Front', 'front'), ('7', 'nodes'),
+            ('a' * 30, 'a' * 24),
+        ):  # fmt: skip
+            (one,) = servers([self.server(name, 'root')])
+            self.assertEqual(group, one.group)
+
+    def test_servers_that_do_not_exist_so_far_are_none(self):
+        self.assertEqual([], list(servers([self.server('web', 'root', None), {}])))

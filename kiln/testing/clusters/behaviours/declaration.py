@@ -6,13 +6,13 @@ import difflib
 import inspect
 from typing import Any
 
-from kiln.cluster_drivers.base import METHODS, ClusterDriver, NodeClusterDriver
+from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
 from kiln.cluster_drivers.discovery.contract import contract_violations
 from kiln.cluster_drivers.discovery.guide import home_of
 from kiln.cluster_drivers.discovery.lint import manifest_of, mistakes_in
 from kiln.cluster_drivers.discovery.manifest import from_class
 from kiln.cluster_drivers.records import NAME, VERSION
-from kiln.cluster_drivers.values import Cap
+from kiln.cluster_drivers.values import METHODS, Cap
 from kiln.clusters.exceptions import MissingCapability
 from kiln.clusters.spec import ClusterTemplate, Strategy
 from kiln.testing.clusters import samples

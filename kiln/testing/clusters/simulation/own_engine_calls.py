@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, SupportsIndex
 
-from kiln.cluster_drivers.base import METHODS, ClusterDriver
+from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.calls import call_driver
-from kiln.cluster_drivers.values import Cap, StatusReport
+from kiln.cluster_drivers.values import METHODS, Cap, StatusReport
 from kiln.clusters.exceptions import ClusterDriverDefect
 from kiln.clusters.models import Cluster
 
@@ -26,7 +26,9 @@ REPORTING = (
     *(name for cap, name in METHODS.items() if cap is not Cap.MONITOR),
 )
 #: Methods that report nothing of an engine, and return soon, too.
-PROMPT = ('validate', 'preview_cluster', 'get_monitor', 'get_scale_manager')
+PROMPT = (
+    'validate', 'preview_cluster', 'find_existing', 'get_monitor', 'get_scale_manager',
+)  # fmt: skip
 #: Seconds that a call can sleep; they take no real time.
 _SLEEP_S = 0.5
 _budget = threading.local()

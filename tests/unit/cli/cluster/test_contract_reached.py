@@ -180,9 +180,8 @@ class OfNodes(Spied):
         # The engine works on the nodes itself.
         engine = {name for name in vars(ClusterDriver) if name.endswith('_cluster')}
         engine = {name for name in engine if not name.startswith(('pre_', 'post_'))}
-        self.assert_reached(
-            NodeClusterDriver, found, BY_CONDUCTORS | engine | {'update_cluster_status'}
-        )
+        engine |= {'update_cluster_status', 'find_existing'}
+        self.assert_reached(NodeClusterDriver, found, BY_CONDUCTORS | engine)
         filled = set().union(*(context for _, context in found.values()))
         fields = {field.name for field in dataclasses.fields(Context)} - {'defaults', 'poll_soon'}
         self.assertEqual(fields, filled & fields, 'no command fills the others')
@@ -194,8 +193,12 @@ class OfAnEngine(Spied):
     def test_each_method_of_a_driver_with_an_engine_is_called_with_all_that_it_takes(self):
         smaller = self.page(FILE.replace('count: 2', 'count: 1'), 'smaller.yaml')
         failing = ('up', self.page(FILE.replace('count: 2', 'count: 7'), 'failing.yaml'))
+        other = self.page(FILE.replace('cluster: web', 'cluster: other'), 'other.yaml')
+        # The driver goes on with nothing that exists.
+        refused = ('cluster', 'adopt-stack', 'stack-0', other, '--yes')
         self.page(FILE)
         found = self.life(
+            refused,
             ('up', smaller, '--yes'),
             failing,
             ('cluster', 'rollback', 'web', '--yes'),
@@ -207,7 +210,7 @@ class OfAnEngine(Spied):
             ('cluster', 'rotate', 'web', 'ca-certificate'),
             ('cluster', 'metrics', 'web'),
             ('cluster', 'delete', 'web', '--yes'),
-            failing=(failing,),
+            failing=(refused, failing),
         )
         self.assert_reached(ClusterDriver, found)
         filled = set().union(*(context for _, context in found.values()))

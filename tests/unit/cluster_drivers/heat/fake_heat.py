@@ -47,6 +47,10 @@ class FakeHeat:
         self.away = self.blind = self.mute = self.drops = False
         #: True once the engine of Heat was killed; the next request has another one go on.
         self.dead = False
+        #: Why an update cannot be previewed.
+        self.unforeseen = ''
+        #: True if each piece of work is done at once.
+        self.prompt = False
         #: True if a removed index is never kept.
         self.forgets = False
         self.refuses = None
@@ -76,6 +80,18 @@ class FakeHeat:
     def fail(self, reason):
         """Have the next change that is accepted end in failure."""
         self._failure = reason
+
+    def make(self, name, definition, **more):
+        """Have a stack made by hand, without tags of kiln; return it once it stands."""
+        body = {
+            'stack_name': name, 'template': definition.template, 'files': definition.files,
+            'parameters': dict(definition.params),
+        }  # fmt: skip
+        with self._lock:
+            stack = self.stacks[self._create(body)[1]['stack']['id']]
+            self._end(stack)
+            stack.update(more)
+            return stack
 
     def named(self, name):
         return next((one for one in self.stacks.values() if one['name'] == name), None)
@@ -125,13 +141,16 @@ class FakeHeat:
             stack = self._stack(parts[1], parts[2])
             rest = parts[3:]
             if rest == ['resources']:
-                return 200, {'resources': failed_resources(stack)}
+                found = failed_resources(stack) if 'status' in query else resources(stack)
+                return 200, {'resources': found}
             if rest == ['events']:
                 if self.mute:
                     raise Refusal(500, 'Exception', 'the engine did not answer')
                 newest = f'{stack["id"]}-{stack["events"]}'
                 return 200, {'events': [{'id': newest, 'resource_name': stack['name']}]}
             if rest == ['preview']:
+                if self.unforeseen:
+                    raise Refusal(400, 'StackValidationFailed', self.unforeseen)
                 return 200, {'resource_changes': changes(stack, body)}
             return {'GET': self._show, 'PUT': self._update, 'DELETE': self._delete}[method](
                 stack, body
@@ -149,6 +168,8 @@ class FakeHeat:
             rows = [one for one in rows if set(query['tags'].split(',')) <= set(one['tags'] or ())]
         if 'name' in query:
             rows = [one for one in rows if one['stack_name'] == query['name']]
+        if 'show_nested' not in query:
+            rows = [one for one in rows if not self.stacks[one['id']].get('parent')]
         start = 0
         if 'marker' in query:
             start = [one['id'] for one in rows].index(query['marker']) + 1
@@ -168,6 +189,11 @@ class FakeHeat:
                 for name, one in stack['live'].items() if 'nodes.' in name
             },
         }  # fmt: skip
+        declared = stack['template'].get('parameters', {})
+        found['parameters'] = {
+            name: '******' if declared[name].get('hidden') else str(value)
+            for name, value in stack['parameters'].items()
+        } | {'OS::stack_name': stack['name']}
         found['outputs'] = [
             {'output_key': key, 'output_value': known.get(key)}
             for key in stack['template'].get('outputs', {})
@@ -212,6 +238,8 @@ class FakeHeat:
                 template=body['template'], parameters=body['parameters'], files=body['files'],
                 tags=body['tags'].split(',') if body.get('tags') else [],
             )  # fmt: skip
+        if self.prompt:
+            self._end(stack)
 
     def _delete(self, stack, body):
         if stack['id'] in self.gone:
@@ -304,7 +332,9 @@ def _resolved(value, template, parameters):
 
 def _param(path, template, parameters):
     name, *keys = [path] if isinstance(path, str) else path
-    found = parameters.get(name, template['parameters'][name].get('default'))
+    # Heat knows some by itself, such as the name of the stack.
+    declared = template['parameters'].get(name, {'default': name})
+    found = parameters.get(name, declared.get('default'))
     for key in keys:
         # A key that a map does not have is an empty text.
         found = found.get(key, '')
@@ -333,6 +363,31 @@ def failed_resources(stack):
             'links': [{'rel': 'stack', 'href': nested}],
         },
     ]  # fmt: skip
+
+
+def resources(stack):
+    """Return the servers of a stack, and the nested stacks that lead to those of groups."""
+    base = 'http://heat/v1/project/stacks'
+    found = []
+    for name, one in stack['live'].items():
+        *parents, last = name.split('.') if '.' in name else [name]
+        at = stack['id']
+        for part in [*parents, last] if parents else []:
+            nested = f'{at}-{part}'
+            found.append({
+                'resource_name': part, 'resource_type': GROUP, 'physical_resource_id': nested,
+                'links': [
+                    {'rel': 'stack', 'href': f'{base}/x/{at}'},
+                    {'rel': 'nested', 'href': f'{base}/x/{nested}'},
+                ],
+            })  # fmt: skip
+            at = nested
+        found.append({
+            'resource_name': 'server' if parents else name, 'resource_type': one['type'],
+            'physical_resource_id': one['id'],
+            'links': [{'rel': 'stack', 'href': f'{base}/x/{at}'}],
+        })  # fmt: skip
+    return found
 
 
 def changes(stack, body):
