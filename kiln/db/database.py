@@ -95,7 +95,7 @@ class Database:
         #: Seconds to wait for the writes of other processes.
         self.lock_timeout_s = lock_timeout_s
         self._turn = threading.Lock() if self.path else None
-        #: Of a server; a file is never silent.
+        #: None for a file, which is never silent.
         self.silence = None if self.path else ServerSilence(self.name, report)
         self._engine = self._make_engine()
         self._insert: Any = _insert_of(self.kind)

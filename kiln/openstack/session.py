@@ -88,7 +88,7 @@ class Connections(requests.Session):
 
 def auth_headers(session: Session) -> Mapping[str, str]:
     """Return the headers with the token, after getting one from Keystone if needed."""
-    # Of several threads that need one, a single one asks; the others wait for it.
+    # If several threads need a token, one of them asks; the others wait for it.
     with waiting_for(_keystone_at(_base(getattr(session.auth, 'auth_url', None)))):
         return session.get_auth_headers() or {}
 

@@ -172,7 +172,7 @@ class KeepsTheStatusToItself(Foreign):
 
 @caught_by(*BY_PROXY)
 class TakesAProxyForItsBackend(Foreign):
-    """Reports an instance as missing whoever says so."""
+    """Reports an instance as missing, even if another program says so."""
 
     meanings = MappingProxyType({**Foreign.meanings, PAGE: InstanceNotFoundError})
 
