@@ -5,6 +5,7 @@ import logging
 import os
 import pathlib
 import tempfile
+import types
 import unittest
 import warnings
 from unittest import mock
@@ -13,8 +14,8 @@ from keystoneauth1 import exceptions as ksa
 from requests.adapters import BaseAdapter
 
 from kiln.exceptions import ConfigurationError
-from kiln.foreign.waiting import Wait, noted_in
-from kiln.openstack.session import Connections, open_session
+from kiln.foreign.waiting import Wait, noted_in, waiting_for
+from kiln.openstack.session import Connections, auth_headers, open_session
 from tests.unit.compute_drivers.nova.loopback import Loopback
 from tests.unit.compute_drivers.nova.written import written
 
@@ -310,6 +311,38 @@ class Waiting(unittest.TestCase):
                 seen,
             )  # fmt: skip
             self.assertIsNone(wait.whom)
+
+    def test_what_a_client_waits_for_keeps_its_name_unless_keystone_is_asked(self):
+        seen, wait = [], Wait()
+
+        class Adapter(BaseAdapter):
+            def send(self, request, **_):
+                seen.append(wait.whom)
+                raise ConnectionError
+
+            def close(self):
+                """It keeps nothing."""
+
+        connections = Connections(connect_timeout_s=1, timeout_s=1, keystone='http://k.invalid')
+        connections.mount('http://', Adapter())
+        with noted_in(wait), waiting_for('Nova at http://n.invalid/v2.1'):
+            for url in ('http://n.invalid/v2.1/servers', 'http://k.invalid/v3/auth/tokens'):
+                with contextlib.suppress(ConnectionError):
+                    connections.get(url)
+        self.assertEqual(['Nova at http://n.invalid/v2.1', 'Keystone at http://k.invalid'], seen)
+
+    def test_a_thread_that_waits_for_the_token_of_another_waits_for_keystone(self):
+        seen, wait = [], Wait()
+
+        class Session:
+            auth = types.SimpleNamespace(auth_url='http://k.invalid/v3/')
+
+            def get_auth_headers(self):
+                seen.append(wait.whom)
+
+        with noted_in(wait):
+            self.assertEqual({}, auth_headers(Session()))
+        self.assertEqual(['Keystone at http://k.invalid'], seen)
 
 
 if __name__ == '__main__':
