@@ -85,6 +85,8 @@ class Builds:
             try:
                 return self._brought_up(asked, request, found, chosen)
             except InstanceNotFoundError:
+                # A container that was gone meanwhile had no folders either.
+                self._folders.clear()
                 continue
             except (BuildConflict, InvalidBuildRequest) as exc:
                 networks = chosen.networks if chosen else ()

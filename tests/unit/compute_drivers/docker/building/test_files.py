@@ -67,6 +67,12 @@ class Folders(FilesCase):
         with self.assertRaisesRegex(BuildOutcomeUnknown, 'answered 500'):
             self.build(driver, owner='root')
 
+    def test_folders_of_a_container_that_is_gone_are_not_missing_in_its_image(self):
+        gone = [*[MISSING] * 4, NONE, NONE, IMAGE]
+        driver = self.open(CREATED, IMAGE, *gone, MADE, *[THERE] * 4, COPIED, STARTED)
+        self.build(driver, owner='root')
+        self.assertEqual(['etc/a', 'var/lib/kiln/complete'], [*self.copied(-2)])
+
 
 class Accounts(FilesCase):
     def finish(self, *accounts, owner='web'):
