@@ -268,10 +268,13 @@ class Builds:
 
     def _has(self, asked: Asked, container_id: str, path: str) -> bool:
         def look(session: Any) -> bool:
-            answer = session.head(_archive_url(session, container_id), params={'path': path})
+            url, wanted = _archive_url(session, container_id), {'path': path}
+            answer = session.head(url, params=wanted)
             if answer.status_code >= 500:
-                # A failure must not be taken for a missing file.
-                session._raise_for_status(answer)
+                # A failure must not be taken for a missing file. The engine tells why in
+                # the answer to a GET.
+                with session.get(url, params=wanted, stream=True) as answer:
+                    session._raise_for_status(answer)
             return bool(answer.ok)
 
         return self._engine.ask(asked, look)

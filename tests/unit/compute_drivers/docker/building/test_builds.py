@@ -218,10 +218,10 @@ class Found(Case):
         found['Config']['Labels'][names.UNFINISHED] = 'yes'
         left = answer(json.dumps(found).encode())
         for status in 500, 503:
-            driver = self.open(left, answer(b'', status=status), REMOVED)
-            with self.assertRaises(ServiceUnavailable):
+            driver = self.open(left, answer(b'', status=status), BROKEN, REMOVED)
+            with self.assertRaisesRegex(ServiceUnavailable, 'made of cheese'):
                 driver.find_build('k1')
-            self.assertIn('HEAD', self.server.requests[-1])
+            self.assertEqual(['HEAD', 'GET'], [one.split()[0] for one in self.server.requests[2:]])
 
     def test_a_container_that_another_process_has_finished_is_no_longer_half_made(self):
         found = inspected(status='created')

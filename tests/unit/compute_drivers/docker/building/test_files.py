@@ -63,8 +63,9 @@ class Folders(FilesCase):
         )
 
     def test_a_failure_of_the_engine_does_not_mean_that_a_folder_is_missing(self):
-        driver = self.open(CREATED, IMAGE, answer(b'', status=500), *[THERE] * 4)
-        with self.assertRaisesRegex(BuildOutcomeUnknown, 'answered 500'):
+        failed = answer(b'', status=500)
+        driver = self.open(CREATED, IMAGE, failed, BROKEN, *[THERE] * 3, COPIED, STARTED)
+        with self.assertRaisesRegex(BuildOutcomeUnknown, 'made of cheese'):
             self.build(driver, owner='root')
 
     def test_folders_of_a_container_that_is_gone_are_not_missing_in_its_image(self):
