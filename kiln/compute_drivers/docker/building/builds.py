@@ -395,9 +395,9 @@ class Builds:
 def _archive(session: Any, container_id: str, path: str) -> bytes:
     """Return the archive of a file in a container, or more than the most that is used of it."""
     packed = b''
-    url, plain = _archive_url(session, container_id), {'Accept-Encoding': 'identity'}
+    url = _archive_url(session, container_id)
     # The SDK would leave a connection open of which the rest is not read.
-    with session.get(url, params={'path': path}, headers=plain, stream=True) as answer:
+    with session.get(url, params={'path': path}, stream=True) as answer:
         session._raise_for_status(answer)
         for block in answer.iter_content(tarfile.RECORDSIZE):
             packed += block

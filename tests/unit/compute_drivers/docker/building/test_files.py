@@ -1,7 +1,9 @@
 """Files of a build, with the folders and accounts that its image has for them."""
 
+import gzip
 import io
 import tarfile
+import urllib.parse
 
 from kiln.exceptions import BuildOutcomeUnknown, InvalidBuildRequest
 from tests.unit.compute_drivers.docker.building.test_builds import (
@@ -58,6 +60,11 @@ class Folders(FilesCase):
     def test_only_missing_folders_are_made_and_outer_ones_first(self):
         asked = [THERE, THERE, MISSING, MISSING]
         self.build(self.open(NONE, IMAGE, MADE, *asked, COPIED, STARTED), owner='root')
+        looked = [urllib.parse.unquote(one) for one in self.server.requests[4:8]]
+        for path, request in zip(
+            ('/etc', '/var', '/var/lib', '/var/lib/kiln'), looked, strict=True
+        ):
+            self.assertIn(f'/containers/{I}/archive?path={path} ', request)
         self.assertEqual(
             ['var/lib', 'var/lib/kiln', 'etc/a', 'var/lib/kiln/complete'], [*self.copied(8)]
         )
@@ -67,6 +74,14 @@ class Folders(FilesCase):
         driver = self.open(CREATED, IMAGE, failed, BROKEN, *[THERE] * 3, COPIED, STARTED)
         with self.assertRaisesRegex(BuildOutcomeUnknown, 'made of cheese'):
             self.build(driver, owner='root')
+        self.assertEqual(['HEAD', 'GET'], [one.split()[0] for one in self.server.requests[3:]])
+        self.assertEqual(*[one.split()[1] for one in self.server.requests[3:]])
+
+    def test_a_folder_that_is_found_after_a_failure_is_not_read(self):
+        # It might be large: the engine announces more than it sends.
+        failed, found = answer(b'', status=500), THERE.replace(b'Length: ', b'Length: 9')
+        driver = self.open(CREATED, IMAGE, failed, found, *[THERE] * 3, COPIED, STARTED)
+        self.assertEqual(I, self.build(driver, owner='root'))
 
     def test_folders_of_a_container_that_is_gone_are_not_missing_in_its_image(self):
         gone = [*[MISSING] * 4, NONE, NONE, IMAGE]
@@ -96,6 +111,8 @@ class Accounts(FilesCase):
             ['GET', 'POST', 'PUT', 'POST'],
             [one.split()[0] for one in self.server.requests[-4:]],
         )
+        for path, request in (('passwd', 8), ('group', 9)):
+            self.assertIn(f'archive?path=%2Fetc%2F{path} ', self.server.requests[request])
         self.assertEqual((33, 55), (self.copied(-2)['etc/a'].uid, self.copied(-2)['etc/a'].gid))
 
     def test_an_image_can_lack_a_list_of_accounts(self):
@@ -123,6 +140,7 @@ class Accounts(FilesCase):
     def test_what_is_not_a_list_of_accounts_is_refused(self):
         for found in (
             answer(b'passwd', kind='application/x-tar'),
+            answer(gzip.compress(packed(b'')), kind='application/x-tar'),
             answer(bytes(tarfile.RECORDSIZE), kind='application/x-tar'),
             tarred(b'', type=tarfile.DIRTYPE),
             tarred(b'', type=tarfile.SYMTYPE, linkname='../run/passwd'),
