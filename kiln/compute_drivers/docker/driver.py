@@ -117,7 +117,7 @@ class DockerDriver(AmphoraComputeDriver):
         if told.complete:
             everything = super()._changes(since)
             return Changes(statuses=everything.statuses, cursor=told.cursor, complete=True)
-        found = self._statuses(told.changed) if told.changed else {}
+        found = self._statuses(told.changed)
         # The event of a container that is already gone can still be missing.
         missing = [one for one in told.changed if one not in found]
         return Changes(

@@ -109,7 +109,7 @@ def told(answer: Mapping[str, Any]) -> Condition:
     """Return the condition of a container from the engine's answer to an inspect."""
     state = answer['State']
     health = state.get('Health') or state.get('Healthcheck') or {}
-    log = health.get('Log') or []
+    log = health.get('Log')
     probe = ' '.join(str(log[-1].get('Output') or '').split()) if log else ''
     status = str(state.get('Status') or '').lower()
     said = str(health.get('Status') or '').lower()

@@ -29,7 +29,6 @@ from kiln.exceptions import (
     InstanceNotFoundError,
     InvalidBuildRequest,
     Outcome,
-    ResourceNotFoundError,
 )
 from kiln.foreign.answers import Flood, read_at_most, words
 from kiln.models import BuildRequest
@@ -86,6 +85,8 @@ class Builds:
             try:
                 return self._brought_up(asked, request, found, chosen)
             except InstanceNotFoundError:
+                # A container that was gone meanwhile had no folders either.
+                self._folders.clear()
                 continue
             except (BuildConflict, InvalidBuildRequest) as exc:
                 networks = chosen.networks if chosen else ()
@@ -267,9 +268,14 @@ class Builds:
 
     def _has(self, asked: Asked, container_id: str, path: str) -> bool:
         def look(session: Any) -> bool:
-            url = f'{session.base_url}/v{session.api_version}/containers/{container_id}/archive'
-            answer = session.head(url, params={'path': path})
-            return bool(answer.status_code < 300)
+            url, wanted = _archive_url(session, container_id), {'path': path}
+            answer = session.head(url, params=wanted)
+            if answer.status_code >= 500:
+                # A failure must not be taken for a missing file. The engine tells why in
+                # the answer to a GET.
+                with session.get(url, params=wanted, stream=True) as answer:
+                    session._raise_for_status(answer)
+            return bool(answer.ok)
 
         return self._engine.ask(asked, look)
 
@@ -291,7 +297,7 @@ class Builds:
     def _text(self, asked: Asked, container_id: str, path: str) -> str:
         try:
             packed = self._engine.ask(asked, lambda session: _archive(session, container_id, path))
-        except (InvalidBuildRequest, ResourceNotFoundError):
+        except InvalidBuildRequest:
             return ''
         try:
             return _first_file(packed)
@@ -382,25 +388,37 @@ class Builds:
             if trouble_in(exc.fault) is not Trouble.REMOVING:
                 raise
         except InstanceNotFoundError:
-            if asked.verb == 'delete':
-                raise
+            # It is gone, which is all that was asked for.
+            return
 
 
 def _archive(session: Any, container_id: str, path: str) -> bytes:
     """Return the archive of a file in a container, or more than the most that is used of it."""
     packed = b''
-    for block in session.get_archive(container_id, path)[0]:
-        packed += block
-        if len(packed) > _MOST_PACKED:
-            break
+    url = _archive_url(session, container_id)
+    # The SDK would leave a connection open of which the rest is not read.
+    with session.get(url, params={'path': path}, stream=True) as answer:
+        session._raise_for_status(answer)
+        for block in answer.iter_content(tarfile.RECORDSIZE):
+            packed += block
+            if len(packed) > _MOST_PACKED:
+                break
     return packed
 
 
+def _archive_url(session: Any, container_id: str) -> str:
+    return f'{session.base_url}/v{session.api_version}/containers/{container_id}/archive'
+
+
 def _first_file(packed: bytes) -> str:
-    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-        content = tar.extractfile(tar.next() or tarfile.TarInfo())
+    with tarfile.open(fileobj=io.BytesIO(packed), mode='r:') as tar:
+        member = tar.next()
+        # A link is not followed: what it leads to is not in the archive.
+        content = tar.extractfile(member) if member and member.isfile() else None
+        if content is None:
+            raise tarfile.ReadError('it is not a file')
         # A file with holes can be far longer than its archive.
-        return read_at_most(content, _MOST_ACCOUNTS).decode('utf-8', 'replace') if content else ''
+        return read_at_most(content, _MOST_ACCOUNTS).decode('utf-8', 'replace')
 
 
 def _content(asked: Asked, request: BuildRequest, kind: str) -> tuple[Any, ...]:
@@ -408,17 +426,12 @@ def _content(asked: Asked, request: BuildRequest, kind: str) -> tuple[Any, ...]:
         raise asked.error(
             InvalidBuildRequest, 'keys need an image that runs cloud-init, or seed=nocloud.'
         )
-    return seed.files_of(request, kind) if request.files or _has_seed(request, kind) else ()
+    return seed.files_of(request, kind)
 
 
 def _of_its_image(request: BuildRequest, found: Mapping[str, Any]) -> BuildRequest:
     """Return a request with the image of its container: the name can have moved since."""
     return dataclasses.replace(request, image_id=translate.image_id(found.get('Image')))
-
-
-def _has_seed(request: BuildRequest, kind: str) -> bool:
-    # Without a seed cloud-init would search for a cloud and fail.
-    return kind == seed.NOCLOUD or request.user_data is not None
 
 
 def _check_ours(asked: Asked, found: Mapping[str, Any], owner: str) -> None:

@@ -36,6 +36,7 @@ def kind_of(option: str, image_labels: Mapping[str, str]) -> str:
 def files_of(request: BuildRequest, kind: str) -> tuple[InjectedFile, ...]:
     """Return the files that a build copies into its container."""
     if kind == NOCLOUD:
+        # Without a seed, even an empty one, cloud-init would search for a cloud and fail.
         return _seed(request)
     given = request.files
     if request.user_data is not None:

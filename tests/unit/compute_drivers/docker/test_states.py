@@ -71,6 +71,17 @@ class Told(unittest.TestCase):
             answer = {'State': {'Status': 'running', 'Health': health}}
             self.assertEqual(Condition(status='running'), told(answer))
 
+    def test_podman_s_word_for_health_is_understood(self):
+        state = {'Status': 'running', 'Healthcheck': {'Status': 'unhealthy'}}
+        self.assertEqual('unhealthy', told({'State': state}).health)
+
+    def test_a_probe_without_an_output_says_nothing(self):
+        health = {'Status': 'unhealthy', 'Log': [{'Output': None}]}
+        self.assertEqual('', told({'State': {'Status': 'running', 'Health': health}}).probe)
+
+    def test_a_container_without_a_status_has_none(self):
+        self.assertEqual(Condition(status=''), told({'State': {'Status': None}}))
+
     def test_podman_s_status_words_are_understood(self):
         for theirs, ours in (
             ('configured', 'created'), ('initialized', 'created'), ('stopped', 'exited'),

@@ -23,7 +23,7 @@ LABELS = {
 INSPECTED = {
     'Id': I, 'Name': '/k1-1', 'Created': '2026-11-21T19:34:22.586352781Z', 'Image': f'sha256:{I}',
     'Config': {'Labels': LABELS, 'Env': ['PASSWORD=secret'], 'Image': 'plain:1'},
-    'State': {'Status': 'running', 'Health': {'Log': [{'Output': 'secret'}]}},
+    'State': {'Health': {'Log': [{'Output': 'secret'}]}, 'Status': 'running'},
     'NetworkSettings': {'Networks': NETWORKS},
 }  # fmt: skip
 ENTRY = {
@@ -54,6 +54,16 @@ class Containers(unittest.TestCase):
             [('192.0.2.2', 'net-1', 'end-1'), ('2001:db8::2', 'net-1', 'end-1')],
             [(one.address, one.network_id, one.port_id) for one in found.addresses],
         )
+        self.assertEqual({'02:42:ac:11:00:02'}, {one.mac for one in found.addresses})
+
+    def test_addresses_are_in_the_order_of_their_networks_names(self):
+        # Lists and inspects can have them in another order.
+        networks = {name: {'IPAddress': f'192.0.2.{name[1]}'} for name in ('n2', 'n1', 'n3')}
+        found = amphora({**INSPECTED, 'NetworkSettings': {'Networks': networks}}).addresses
+        self.assertEqual(['n1', 'n2', 'n3'], [one.network_id for one in found])
+
+    def test_an_image_without_an_id_is_unknown(self):
+        self.assertIsNone(amphora({**INSPECTED, 'Image': ''}).image_id)
 
     def test_lists_and_inspects_describe_a_container_alike(self):
         self.assertEqual(amphora(), amphora(ENTRY))
@@ -98,7 +108,8 @@ class Containers(unittest.TestCase):
 
     def test_podman_s_connections_are_identified_by_mac_address(self):
         self.assertEqual('02:42', translate.port_of({'EndpointID': '', 'MacAddress': '02:42'}))
-        self.assertIsNone(translate.port_of({}))
+        for none in ({}, {'EndpointID': '', 'MacAddress': ''}):
+            self.assertIsNone(translate.port_of(none))
 
     def test_an_address_without_a_mac_address_has_none(self):
         networks = {'n1': {'IPAddress': '192.0.2.2', 'MacAddress': ''}}
@@ -150,9 +161,15 @@ class Resources(unittest.TestCase):
             ),
         )
         self.assertEqual(
-            Resource(kind='network', id='n', name='net', owner='site'),
-            translate.network_of({'Id': 'n', 'Name': 'net', 'Labels': labels}),
+            Resource(kind='network', id='n', name='net', owner='site', created_at=7.0),
+            translate.network_of(
+                {'Id': 'n', 'Name': 'net', 'Labels': labels, 'Created': '1970-01-01T00:00:07Z'}
+            ),
         )
+
+    def test_a_volume_without_labels_has_no_owner(self):
+        found = translate.volume_of({'Name': 'v', 'Labels': None})
+        self.assertEqual((None, ''), (found.owner, found.name))
 
     def test_a_network_without_a_name_is_a_resource(self):
         self.assertEqual('', translate.network_of({'Id': 'n', 'Name': None}).name)

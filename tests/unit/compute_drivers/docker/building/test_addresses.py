@@ -47,6 +47,16 @@ class Chosen(unittest.TestCase):
             self.assertFalse(addresses.may_choose_again(given, trouble), trouble)
 
 
+class Reserved(unittest.TestCase):
+    def test_no_address_that_the_engine_has_for_itself_is_chosen(self):
+        config = {
+            'Subnet': '192.0.2.0/29', 'Gateway': '192.0.2.6',
+            'AuxiliaryAddresses': {'printer': '192.0.2.2', 'router': '192.0.2.3'},
+        }  # fmt: skip
+        chosen = {free_address(network(config), (), f'k{key}') for key in range(30)}
+        self.assertEqual({'192.0.2.4', '192.0.2.5'}, chosen)
+
+
 class Asked(ScriptedCase):
     """What an engine is asked for an address."""
 
@@ -56,6 +66,11 @@ class Asked(ScriptedCase):
         asked = error_context.Asked(verb='build', subject='web', build_key='k1')
         (chosen,) = Addresses(engine).chosen(asked, [body.Hung(network='n1')])
         return chosen
+
+    def test_the_search_for_an_address_begins_at_a_place_of_the_build(self):
+        large = {**network({'Subnet': '10.0.0.0/8'}), 'Id': 'n-1'}
+        chosen = self.choose(answer(json.dumps(large).encode()), answer(b'[]'))
+        self.assertEqual(free_address(large, (), 'k1'), chosen.address)
 
     def test_only_the_containers_of_the_network_are_listed(self):
         described = answer(json.dumps({'Id': 'i1', **network(SMALL)}).encode())

@@ -47,6 +47,13 @@ class Bodies(unittest.TestCase):
             made(),
         )
 
+    def test_a_container_has_a_terminal_if_the_option_says_so(self):
+        self.assertTrue(made(tty=True)['Tty'])
+
+    def test_each_published_port_is_exposed(self):
+        published = made(publish=['8080:80', '8443:443'])
+        self.assertEqual({'80/tcp', '443/tcp'}, set(published['ExposedPorts']))
+
     def test_a_host_name_is_made_of_the_whole_name(self):
         request = dataclasses.replace(REQUEST, name='Wéb')
         self.assertEqual('w-b', body.create_body(request, CHOSEN, read())['Hostname'])

@@ -1,17 +1,17 @@
 """Builds that an engine refuses, and what they leave."""
 
-import io
 import json
-import tarfile
 import urllib.parse
 
 from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.docker import names
 from kiln.compute_drivers.docker.driver import DockerDriver
 from kiln.exceptions import (
+    AmphoraComputeError,
     BuildConflict,
     BuildOutcomeUnknown,
     DeleteFailed,
+    InstanceNotFoundError,
     InvalidBuildRequest,
     InvalidRequest,
     ServiceUnavailable,
@@ -32,6 +32,7 @@ CREATED = answer(json.dumps(inspected(status='created')).encode())
 MADE = answer(json.dumps({'Id': I}).encode(), status=201)
 STARTED = REMOVED = answer(b'', status=204)
 NO_COMMAND = answer(b'{"message": "OCI runtime create failed: no command specified"}', status=400)
+REFUSED = answer(b'{"message": "invalid reference format"}', status=400)
 BROKEN = answer(b'{"message": "the disk is made of cheese"}', status=500)
 
 
@@ -50,20 +51,60 @@ class Case(ScriptedCase):
 
 class Made(Case):
     def test_a_refused_container_is_asked_for_once(self):
-        refused = answer(b'{"message": "invalid reference format"}', status=400)
         with self.assertRaisesRegex(InvalidBuildRequest, 'Cannot build web: .*invalid reference'):
-            self.build(NONE, IMAGE, refused)
+            self.build(NONE, IMAGE, REFUSED)
         self.assertIn('POST /v1.41/containers/create', self.server.requests[-1])
+
+    def test_a_port_that_is_taken_is_no_reason_to_try_again(self):
+        taken = answer(b'{"message": "port is already allocated"}', status=409)
+        with self.assertRaisesRegex(BuildConflict, 'already allocated'):
+            self.build(NONE, IMAGE, taken, NONE, taken)
+        self.assertEqual(4, len(self.server.requests))
+
+    def test_an_image_is_looked_up_again_only_if_the_engine_has_refused_the_container(self):
+        for failed, again in ((REFUSED, True), (BROKEN, False)):
+            driver = self.open(NONE, IMAGE, failed, NONE, *[IMAGE] * again, MADE, STARTED)
+            with self.assertRaises(AmphoraComputeError):
+                driver.build('container', name='web', build_key='k1')
+            self.assertEqual(I, driver.build('container', name='web', build_key='k1'))
+
+    def test_a_container_that_is_removed_while_it_is_made_might_have_been_made(self):
+        with self.assertRaisesRegex(BuildOutcomeUnknown, 'it was removed at once') as caught:
+            self.build(NONE, IMAGE, NONE)
+        self.assertIsInstance(caught.exception.__cause__, InstanceNotFoundError)
+
+    def test_a_build_without_an_image_is_refused_if_the_backend_has_none(self):
+        with self.assertRaisesRegex(InvalidBuildRequest, 'has no default image'):
+            self.open(NONE, image=None).build('container', name='web', build_key='k1')
+
+    def test_a_container_is_made_of_its_image_by_name(self):
+        self.build(NONE, IMAGE, MADE, STARTED)
+        self.assertEqual('plain:1', json.loads(self.server.bodies[3])['Image'])
+
+    def test_the_errors_of_a_build_name_it_as_its_caller_does(self):
+        for answers in ((NONE, BROKEN), (NONE, IMAGE, REFUSED)):
+            with self.assertRaisesRegex(AmphoraComputeError, 'Cannot build Wéb: '):
+                self.open(*answers).build('container', name='Wéb', build_key='k1')
+
+    def test_a_build_that_nothing_stops_waits_for_nothing(self):
+        self.build(NONE, IMAGE, MADE, STARTED)
+        self.assertEqual(0, self.clock.monotonic())
+
+    def test_what_was_chosen_is_kept_while_the_name_is_reserved(self):
+        network = answer(b'{"Id": "n-1", "Driver": "overlay"}')
+        answers = NONE, IMAGE, network, TAKEN, NONE, MADE, STARTED
+        self.assertEqual(I, self.build(*answers, network_ids=['n1']))
 
     def test_a_build_that_is_certainly_the_first_looks_for_no_container(self):
         request = BuildRequest(build_key='k1', name='web', owner='site', fresh=True)
         self.assertEqual(I, self.open(IMAGE, MADE, STARTED).perform(Call.BUILD, request))
 
     def test_a_name_that_a_container_of_another_build_has_is_a_conflict(self):
-        found = inspected()
-        found['Config']['Labels'][names.KEY] = 'k2'
-        with self.assertRaisesRegex(BuildConflict, 'in use by container aaaaaaaaaaaa of another'):
-            self.build(answer(json.dumps(found).encode()))
+        for label in names.KEY, names.OWNER:
+            found = inspected()
+            found['Config']['Labels'][label] = 'other'
+            with self.assertRaisesRegex(BuildConflict, 'by container aaaaaaaaaaaa of another'):
+                self.build(answer(json.dumps(found).encode()))
 
     def test_what_a_build_names_is_looked_up_once(self):
         # Without a default image, only the request names one.
@@ -81,6 +122,21 @@ class Made(Case):
         ends = created['NetworkingConfig']['EndpointsConfig']
         self.assertEqual({'n1': ['w-b']}, {name: end['Aliases'] for name, end in ends.items()})
         self.assertEqual(['w-b'], connected['EndpointConfig']['Aliases'])
+
+    def test_the_other_networks_are_connected_in_the_order_of_the_build(self):
+        # It is the order of the interfaces in the container.
+        done = answer(b'')
+        driver = self.open(NONE, IMAGE, MADE, *[done] * 2, *[done] * 3, done, STARTED)
+        networks = ['n1=192.0.2.7', 'n3=2001:db8::7', 'n2=198.51.100.7']
+        driver.build('container', name='web', build_key='k1', network_ids=networks)
+        self.assertIn('/networks/n3/connect', self.server.requests[4])
+        self.assertIn('/networks/n2/connect', self.server.requests[5])
+        addresses = [
+            json.loads(body)['EndpointConfig']['IPAMConfig'] for body in self.server.bodies[4:6]
+        ]
+        self.assertEqual(
+            [{'IPv6Address': '2001:db8::7'}, {'IPv4Address': '198.51.100.7'}], addresses
+        )
 
     def test_what_a_build_does_not_name_is_by_the_options(self):
         driver = self.open(NONE, IMAGE, MADE, STARTED, flavor='small', networks=['none'])
@@ -113,15 +169,25 @@ class Started(Case):
     def test_it_might_be_left_if_it_cannot_be_removed_either(self):
         with (
             self.assertLogs('kiln.compute_drivers.docker', 'WARNING') as logged,
-            self.assertRaisesRegex(BuildOutcomeUnknown, 'no command specified'),
+            self.assertRaisesRegex(BuildOutcomeUnknown, 'no command specified') as caught,
         ):
             self.build(CREATED, IMAGE, NO_COMMAND, BROKEN)
-        self.assertIn('Cannot remove what build k1 left', logged.output[0])
+        self.assertIn(f'Cannot remove what build k1 left: Cannot delete {I}: ', logged.output[0])
+        self.assertIsInstance(caught.exception.__cause__, InvalidBuildRequest)
 
     def test_it_might_run_if_the_answer_is_lost(self):
-        with self.assertRaisesRegex(BuildOutcomeUnknown, 'might not have started'):
-            self.build(CREATED, IMAGE, None)
+        with self.assertRaisesRegex(BuildOutcomeUnknown, 'might not have started') as caught:
+            self.build(CREATED, IMAGE, None, REMOVED)
         self.assertIn('/start', self.server.requests[-1])
+        self.assertIsInstance(caught.exception.__cause__, ServiceUnavailable)
+
+    def test_nothing_is_left_if_somebody_else_removes_it_first(self):
+        with self.assertRaisesRegex(InvalidBuildRequest, 'no command specified'):
+            self.build(CREATED, IMAGE, NO_COMMAND, NONE)
+
+    def test_another_one_is_made_if_it_is_removed_before_it_is_started(self):
+        made = answer(json.dumps({'Id': 'b' * 64}).encode(), status=201)
+        self.assertEqual('b' * 64, self.build(CREATED, IMAGE, NONE, NONE, IMAGE, made, STARTED))
 
 
 class Found(Case):
@@ -146,6 +212,39 @@ class Found(Case):
         ):
             driver.find_build('k1')
         self.assertEqual('k1', caught.exception.build_key)
+
+    def test_a_container_is_removed_as_half_made_only_if_the_engine_says_so(self):
+        found = inspected(status='created')
+        found['Config']['Labels'][names.UNFINISHED] = 'yes'
+        left = answer(json.dumps(found).encode())
+        for status in 500, 503:
+            driver = self.open(left, answer(b'', status=status), BROKEN, REMOVED)
+            with self.assertRaisesRegex(ServiceUnavailable, 'made of cheese'):
+                driver.find_build('k1')
+            self.assertEqual(['HEAD', 'GET'], [one.split()[0] for one in self.server.requests[2:]])
+
+    def test_a_container_that_another_process_has_finished_is_no_longer_half_made(self):
+        found = inspected(status='created')
+        found['Config']['Labels'][names.UNFINISHED] = 'yes'
+        left, nothing = answer(json.dumps(found).encode()), answer(b'', status=404)
+        running = answer(json.dumps(inspected()).encode())
+        driver = self.open(left, nothing, BROKEN, left, answer(b''), STARTED, running)
+        with (
+            self.assertLogs('kiln.compute_drivers.docker', 'WARNING'),
+            self.assertRaises(ServiceUnavailable),
+        ):
+            driver.find_build('k1')
+        self.assertIs(State.ACTIVE, driver.find_build('k1').state)
+
+    def test_a_container_that_ran_before_is_returned_as_it_is(self):
+        for status in 'running', 'exited', 'paused':
+            driver = self.open(answer(json.dumps(inspected(status=status)).encode()))
+            self.assertEqual(I, driver.find_build('k1').id)
+
+    def test_each_search_asks_the_engine(self):
+        driver = self.open(NONE, answer(json.dumps(inspected()).encode()))
+        self.assertIsNone(driver.find_build('k1'))
+        self.assertEqual(I, driver.find_build('k1').id)
 
     def test_a_name_that_no_container_has_is_no_build(self):
         self.assertIsNone(self.open(NONE).find_build('k1'))
@@ -181,30 +280,3 @@ class Deleted(Case):
         with self.assertRaisesRegex(DeleteFailed, 'state improper') as caught:
             self.delete(f'container {I} cannot be removed: container state improper')
         self.assertEqual(I, caught.exception.amphora_id)
-
-
-def packed(content):
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode='w') as tar:
-        member = tarfile.TarInfo('passwd')
-        member.size = len(content)
-        tar.addfile(member, io.BytesIO(content))
-    return archive.getvalue()
-
-
-class Accounts(Case):
-    """Accounts of an image, for the owners of files."""
-
-    def test_a_list_of_accounts_that_is_too_long_is_refused(self):
-        folders = [answer(b'')] * 4
-        long = answer(packed(b'x' * (1024 * 1024 + 1)), kind='application/x-tar')
-        with self.assertRaises(InvalidBuildRequest) as caught:
-            self.build(
-                CREATED, IMAGE, *folders, long, REMOVED,
-                config_drive_files={'/etc/a': (b'x', 0o600, 'web')},
-            )  # fmt: skip
-        self.assertIn(
-            'its image has a /etc/passwd that cannot be read: the answer has more than 1048576',
-            str(caught.exception),
-        )
-        self.assertIn('DELETE', self.server.requests[-1])
