@@ -386,7 +386,9 @@ def _amphora_type(amphora_type: AmphoraType | str, limits: Limits) -> AmphoraTyp
         return kind
     allowed = ', '.join(sorted(one.value for one in limits.amphora_types))
     if kind is not None:
-        raise InvalidRequest(f'amphora_type: this backend does not build {kind.value}, only {allowed}.')
+        raise InvalidRequest(
+            f'amphora_type: this backend does not build {kind.value}, only {allowed}.'
+        )
     raise InvalidRequest(
         f'amphora_type must be one of {allowed} on this backend, not {quoted(amphora_type)}.'
     )

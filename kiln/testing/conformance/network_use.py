@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import functools
+import socket
 import sys
-import threading
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
-#: Audit events, and the argument of each that says what was called.
-_EVENTS = {
-    'socket.connect': 1,
-    'socket.sendto': 1,
-    'socket.sendmsg': 1,
-    'socket.getaddrinfo': 0,
-    'socket.gethostbyname': 0,
-}
-_watched = threading.local()
+#: The functions that send something, or look a name up, and the module that has them.
+_CALLS = frozenset({'connect', 'connect_ex', 'sendto', 'sendmsg', 'getaddrinfo', 'gethostbyname'})
+_MODULE = '_socket'
 
 
 @contextlib.contextmanager
 def network_use() -> Iterator[list[str]]:
     """Collect what the present thread does on the network, whatever library it uses."""
-    _listen()
     used: list[str] = []
-    _watched.used = used
+
+    def watch(frame: FrameType, event: str, function: Any) -> None:
+        if event != 'c_call' or function.__name__ not in _CALLS:
+            return
+        if isinstance(function.__self__, socket.socket) or function.__module__ == _MODULE:
+            used.append(f'{frame.f_code.co_qualname}() calls {function.__name__}()')
+
+    # Not by an audit hook: Python 3.11 starts no thread while a hook hears of its tracing.
+    before = sys.getprofile()
+    sys.setprofile(watch)
     try:
         yield used
     finally:
-        _watched.used = None
-
-
-@functools.cache
-def _listen() -> None:
-    # It stays for the life of the process: Python removes no hook.
-    sys.addaudithook(_heard)
-
-
-def _heard(event: str, arguments: tuple[Any, ...]) -> None:
-    used = getattr(_watched, 'used', None)
-    if used is not None and event in _EVENTS:
-        used.append(f'{event.removeprefix("socket.")} to {arguments[_EVENTS[event]]}')
+        sys.setprofile(before)
