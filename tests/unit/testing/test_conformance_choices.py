@@ -5,10 +5,12 @@ import unittest
 from kiln.compute_drivers.noop.bench import NoopBench
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
-from kiln.exceptions import AmphoraBuildError, BuildConflict
+from kiln.exceptions import AmphoraBuildError, BuildConflict, UnsupportedOperation
 from kiln.models import Ability
 from kiln.testing.clock import VirtualClock
 from kiln.testing.conformance import BehaviourOutcome, run_conformance
+from kiln.testing.conformance.samples import OF_INSTANCES, ask
+from kiln.testing.minimal import MinimalDriver
 
 
 class Strict(NoopDriver):
@@ -36,6 +38,16 @@ class StrictBench(NoopBench):
 
     def leave_resources(self):
         return [one for one in super().leave_resources() if one.kind != 'server_group']
+
+
+class LongIds(unittest.TestCase):
+    def test_a_driver_whose_ids_are_long_refuses_what_it_lacks(self):
+        driver = MinimalDriver()
+        lacking = OF_INSTANCES - driver.abilities
+        self.assertIn(Ability.CLAIM, lacking)
+        for ability in lacking:
+            with self.assertRaises(UnsupportedOperation):
+                ask(driver, ability, 'f' * 64)
 
 
 class ChoicesTest(unittest.TestCase):
