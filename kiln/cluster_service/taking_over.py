@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kiln.clusters.exceptions import InvalidCluster, Problem
@@ -16,6 +16,7 @@ from kiln.exceptions import AmphoraComputeError
 from kiln.models import Ability, Amphora
 
 if TYPE_CHECKING:
+    from kiln.compute.facade import Compute
     from kiln.db.store import Store
     from kiln.engine.driver_context import OpenBackends
 
@@ -31,6 +32,8 @@ class Taking:
         self._store = store
         self._backends = backends
         self._problems: list[Problem] = []
+        #: By backend, the machines of all clusters.
+        self._known: dict[str, Collection[str]] = {}
         #: What differs from the file, and stays until the node is replaced.
         self.notices: list[str] = []
 
@@ -39,7 +42,9 @@ class Taking:
 
         :raises InvalidCluster: a machine cannot become one, or its group is too small.
         """
-        asked = [(one, self._read(*one)) for one in machines]
+        # All are read at once.
+        reads = [(one, self._ask(*one)) for one in machines]
+        asked = [(one, self._checked(*one, read)) for one, read in reads if read is not None]
         nodes = tuple(self._node(*one, found) for one, found in asked if found is not None)
         for group in self._cluster.spec.groups:
             there = sum(name == group.name for name, _ in machines)
@@ -53,21 +58,26 @@ class Taking:
             raise InvalidCluster(dict.fromkeys(self._problems))
         return nodes
 
-    def _read(self, group: str, machine: str) -> Amphora | None:
-        """Return a machine that can be taken over; None with a problem."""
+    def _ask(self, group: str, machine: str) -> Callable[[], Amphora] | None:
+        """Begin to read a machine; return what waits for it, or None with a problem."""
         if self._cluster.spec.group(group) is None:
             self._problem(group, f'the cluster has no such group for machine {machine}')
             return None
-        compute = self._backends.get(self._desired.machine(group).compute_driver)
+        return self._compute(group).get_amphora(amphora_id=machine).result
+
+    def _checked(self, group: str, machine: str, read: Callable[[], Amphora]) -> Amphora | None:
+        """Return a machine that can be taken over; None with a problem."""
+        compute = self._compute(group)
         try:
-            found: Amphora = compute.get_amphora(amphora_id=machine).result()
+            found = read()
         except AmphoraComputeError as exc:
             if exc.retryable:
                 raise
             self._problem(group, str(exc))
             return None
-        known = self._store.receipts.known(compute.name, 'server')
-        why = untakeable(found, compute.driver.owner, known)
+        if compute.name not in self._known:
+            self._known[compute.name] = self._store.receipts.known(compute.name, 'server')
+        why = untakeable(found, compute.driver.owner, self._known[compute.name])
         if not found.owner and Ability.CLAIM not in compute.capabilities().abilities:
             why = why or f'backend {compute.name} claims no machines of nobody'
         if why:
@@ -94,10 +104,13 @@ class Taking:
             group=group_name,
             name=name,
             place=place_of(group.shape, found, spec.flavor),
-            backend=self._backends.get(spec.compute_driver).name,
+            backend=self._compute(group_name).name,
             state=NodeState.READY,
             compute_id=found.id,
         )
+
+    def _compute(self, group: str) -> Compute:
+        return self._backends.get(self._desired.machine(group).compute_driver)
 
     def _problem(self, group: str, message: str) -> None:
         self._problems.append(Problem(message=message, path=f'nodegroups[{group}]'))

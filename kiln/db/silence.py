@@ -22,8 +22,8 @@ class ServerSilence:
         self._server = server
         self._report = report
         self._lock = threading.Lock()
-        #: When each transaction under way began, by the thread.
-        self._since: dict[int, float] = {}
+        #: When each transaction under way began.
+        self._since: dict[object, float] = {}
         self._silent = False
         self._watch: threading.Thread | None = None
         self._closed = threading.Event()
@@ -31,14 +31,14 @@ class ServerSilence:
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
         """Note a transaction, which waits for nothing but the server."""
-        thread = threading.get_ident()
-        self._since[thread] = time.monotonic()
+        mark = object()
+        self._since[mark] = time.monotonic()
         if self._watch is None:
             self._begin()
         try:
             yield
         finally:
-            self._since.pop(thread, None)
+            del self._since[mark]
         # Only a transaction that succeeded proves that the server answers.
         if self._silent:
             self._end()
@@ -57,10 +57,11 @@ class ServerSilence:
 
     def _run(self) -> None:
         while not self._closed.wait(self.look_s):
-            oldest = min(tuple(self._since.values()), default=None)
-            if oldest is None or time.monotonic() - oldest < self.silent_s:
-                continue
+            # With the lock, so that a transaction that ends meanwhile sees what is told.
             with self._lock:
+                oldest = min(tuple(self._since.values()), default=None)
+                if oldest is None or time.monotonic() - oldest < self.silent_s:
+                    continue
                 first, self._silent = not self._silent, True
             if first:
                 self._report(

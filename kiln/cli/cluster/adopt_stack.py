@@ -70,10 +70,12 @@ class AdoptStack(Declaring):
             from kiln.cluster_file.writing import dump
         stack = servers_of(site.credentials(args.credentials), args.stack)
         compute = site.backends.get(None)
-        groups = {
-            name: [compute.get_amphora(amphora_id=one).result() for one in ids]
+        # All are read at once.
+        reads = {
+            name: [compute.get_amphora(amphora_id=one) for one in ids]
             for name, ids in stack.groups.items()
         }
+        groups = {name: [read.result() for read in asked] for name, asked in reads.items()}
         counts = ', '.join(f'{len(ids)} of {name}' for name, ids in stack.groups.items())
         self.app.say(f'Stack {stack.name} ({stack.id}) is {stack.state}. Servers: {counts}.')
         self.write(dump(spec_of(stack.name, groups)).rstrip('\n'))

@@ -22,7 +22,10 @@ def network_use() -> Iterator[list[str]]:
     def watch(frame: FrameType, event: str, function: Any) -> None:
         if event != 'c_call' or function.__name__ not in _CALLS:
             return
-        if isinstance(function.__self__, socket.socket) or function.__module__ == _MODULE:
+        if (
+            isinstance(getattr(function, '__self__', None), socket.socket)
+            or function.__module__ == _MODULE
+        ):
             used.append(f'{frame.f_code.co_qualname}() calls {function.__name__}()')
 
     # Not by an audit hook: Python 3.11 starts no thread while a hook hears of its tracing.
