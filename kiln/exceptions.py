@@ -414,7 +414,7 @@ class PermissionDenied(ComputeServiceError):
     """The credentials are valid, but do not permit this request."""
 
     code = 'permission_denied'
-    remedy = 'Give the user the role that the message names, or use another user.'
+    remedy = 'Grant what the message names: a role of the user, or a right of the backend.'
     outcome = Outcome.NOT_APPLIED
     circuit = Verdict.NEUTRAL
 
