@@ -30,6 +30,8 @@ def main() -> NoReturn:
         app.terminated = number == signal.SIGTERM
 
     threading.excepthook = _show
+    # What a thread logs while the command ends, after the log has, is nobody's message.
+    logging.lastResort = logging.NullHandler()
     interrupts.install(told)
     status = app.run(sys.argv[1:])
     flush_traces()

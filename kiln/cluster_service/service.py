@@ -281,18 +281,18 @@ class Clusters:
         """Return why the driver of a cluster cannot be used, so nothing can change; or None."""
         return self._planning.driver_trouble(view.cluster)
 
+    def is_abandoned(self) -> bool:
+        """Return True if a conductor watched the settled clusters, and none does now."""
+        return self._store.leases.get(WATCH) is not None and not self._is_watched()
+
     def attention(self, cluster: str) -> Attention:
         """Return which conductor works on a cluster, and if one watches the site.
 
         :raises ClusterNotFound: the cluster does not exist.
         """
         now = self._store.leases.now()
-        watch = self._lease(WATCH)
         cluster_id = self._store.clusters.get(cluster).id
-        nobody = Attention(
-            watched=watch is not None and bool(watch.owner) and watch.expires_at > now,
-            unseen=self._unseen(cluster_id),
-        )
+        nobody = Attention(watched=self._is_watched(), unseen=self._unseen(cluster_id))
         lease = self._store.leases.get(cluster_id)
         if lease is None or not lease.owner:
             return nobody
@@ -324,6 +324,10 @@ class Clusters:
         """Return the lease of a cluster; None if its owner has died, as if it had none."""
         lease = self._store.leases.get(cluster_id)
         return None if lease is None or has_died(lease.owner) else lease
+
+    def _is_watched(self) -> bool:
+        lease = self._current(self._lease(WATCH))
+        return lease is not None and bool(lease.owner)
 
     def _current(self, lease: Lease | None) -> Lease | None:
         """Return a lease, or None if it has expired by the clock of the store."""

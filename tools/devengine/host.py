@@ -12,6 +12,7 @@ import ipaddress
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import time
@@ -78,7 +79,7 @@ def leave(place: Place) -> None:
         number = up.pop(place.digest, None)
         if number is None:
             return
-        for bridge in (place.bridge, *_bridges(Networks(number))):
+        for bridge in {place.bridge, *_bridges(Networks(number)), *_made_for_users(place)}:
             for table in _TABLES:
                 _drop_rules(table, lambda rule, bridge=bridge: bridge in rule)
             _run('ip', 'link', 'delete', bridge, check=False)
@@ -147,6 +148,17 @@ def _bridges(networks: Networks) -> list[str]:
         for link in json.loads(_run('ip', '-j', '-4', 'address'))
         if any(ipaddress.ip_address(one['local']) in pool for one in link['addr_info'])
     ]
+
+
+def _made_for_users(place: Place) -> list[str]:
+    """Return the bridges of networks with subnets that a user chose, as the engine noted them."""
+    # The engine may have been killed, so its own file is read. It keeps the networks for the
+    # next start, which makes their bridges again.
+    notes = place.data / 'network/files/local-kv.db'
+    if not notes.exists():
+        return []
+    found = re.findall(rb'"BridgeName":"(br-[0-9a-f]{12})"', notes.read_bytes())
+    return [name.decode() for name in found]
 
 
 def _rules(table: str) -> list[list[str]]:

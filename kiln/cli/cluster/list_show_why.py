@@ -26,6 +26,11 @@ class List(KilnLister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with self.app.open_site() as site:
             rows = [cluster_fields(view) for view in site.clusters.list()]
+            if rows and site.clusters.is_abandoned():
+                self.app.say(
+                    'No conductor runs any more, so the nodes are shown as they were last seen; '
+                    "'kiln conductor' watches all clusters."
+                )
         everything = parsed_args.long or parsed_args.formatter != 'table'
         return table(_ALL if everything else BRIEF, rows)
 

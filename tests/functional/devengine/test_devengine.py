@@ -31,7 +31,7 @@ def machine():
     }
 
 
-class Lifecycle(unittest.TestCase):
+class Engines(unittest.TestCase):
     kind = 'docker'
 
     def setUp(self):
@@ -41,6 +41,8 @@ class Lifecycle(unittest.TestCase):
         # Other engines can start and stop meanwhile: check only what belongs to this engine.
         self.own = (self.engine.place.bridge, str(home))
 
+
+class Lifecycle(Engines):
     def work(self):
         """Run a container and create a network on the engine."""
         url = self.engine.place.url
@@ -88,3 +90,18 @@ class Lifecycle(unittest.TestCase):
 
 class PodmanLifecycle(Lifecycle):
     kind = 'podman'
+
+
+class Networks(Engines):
+    def test_down_removes_the_bridge_of_a_network_with_a_chosen_subnet_and_up_makes_it_again(self):
+        self.engine.up()
+        client = docker.APIClient(base_url=self.engine.place.url, version='auto')
+        subnet = docker.types.IPAMPool(subnet='10.123.45.0/24')
+        made = client.create_network('mine', ipam=docker.types.IPAMConfig(pool_configs=[subnet]))
+        bridge = f'br-{made["Id"][:12]}'
+        self.assertIn(bridge, machine()['links'])
+        self.engine.down()
+        self.assertNotIn(bridge, machine()['links'])
+        self.engine.up()
+        client.close()
+        self.assertIn(bridge, machine()['links'])

@@ -320,6 +320,21 @@ class Processes(unittest.TestCase):
         )  # fmt: skip
         self.assertEqual(('None\n', ''), (done.stdout, done.stderr))
 
+    def test_what_a_thread_logs_while_the_command_ends_is_not_shown(self):
+        code = (
+            'import logging, os, sys\n'
+            'end = os._exit\n'
+            "def late(status): logging.getLogger('library').warning('late'); end(status)\n"
+            'os._exit = late\n'
+            "sys.argv[1:] = ['--version']\n"
+            'from kiln.cli.main import main; main()'
+        )
+        done = subprocess.run(
+            [sys.executable, '-c', code], capture_output=True, text=True,
+            env={**os.environ, 'PYTHONPATH': str(ROOT)},
+        )  # fmt: skip
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+
     def test_a_closed_pipe_ends_the_command_silently(self):
         read_end, write_end = os.pipe()
         os.close(read_end)

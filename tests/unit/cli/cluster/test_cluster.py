@@ -62,6 +62,17 @@ class Looking(SiteShell):
         (said,) = self.json('cluster', 'why', 'web', self.nodes()[0]['name'])
         self.assertEqual(({'about', 'said', 'causes', 'next', 'do'}), set(said))
 
+    def test_the_list_says_that_the_conductor_which_watched_is_gone(self):
+        self.ok('cluster', 'list')
+        self.assertEqual('', self.err)
+        with self.site() as site:
+            lease = site.store.leases.claim('kiln.watch', 'host.1.watch', 30.0)
+            self.ok('cluster', 'list')
+            self.assertEqual('', self.err)
+            site.store.leases.release(lease)
+        self.ok('cluster', 'list')
+        self.assertIn('No conductor runs any more', self.err)
+
     def test_events_are_json_lines_with_fixed_keys(self):
         events = [
             json.loads(line) for line in self.ok('cluster', 'events', '-f', 'json').splitlines()
