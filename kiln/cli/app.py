@@ -102,8 +102,11 @@ class KilnApp(App):
     def settings(self) -> Any:
         """The options of kiln, loaded on first use."""
         from kiln import conf as kiln_conf
+        from kiln.conf.unknown import unknown_settings
 
         self.conf = kiln_conf.load(self.options.config_file, self.options.config_dir)
+        for sentence in unknown_settings(self.conf):
+            self.say(sentence)
         # Only oslo.log has options there.
         if 'DEFAULT' in self.conf.list_all_sections():
             self._set_up_log()

@@ -14,6 +14,12 @@ from oslo_config import cfg
 from kiln.conf import clusters, compute, db, hooks, images, secrets
 from kiln.exceptions import KNOWN_SECRETS, ConfigurationError
 
+#: The groups of kiln but those of backends, with their options.
+GROUPS: Mapping[str, Sequence[Any]] = {
+    compute.GROUP: compute.SITE_OPTS,
+    **{module.GROUP: module.OPTS for module in (clusters, db, hooks, images, secrets)},
+}
+
 
 class Configuration(cfg.ConfigOpts):
     """Options whose values the environment can override."""
@@ -54,9 +60,8 @@ def load(
         files = ', '.join(config_files or ['kiln.conf'])
         why = exc.strerror if isinstance(exc, OSError) else exc
         raise ConfigurationError(f'Cannot read the configuration in {files}: {why}') from exc
-    register(conf, compute.GROUP, compute.SITE_OPTS)
-    for module in (clusters, db, hooks, images, secrets):
-        register(conf, module.GROUP, module.OPTS)
+    for group, opts in GROUPS.items():
+        register(conf, group, opts)
     return conf
 
 

@@ -1,4 +1,4 @@
-"""Unknown options of a group: what configuration files set, and nothing reads."""
+"""Unknown groups and options: what configuration files set, and nothing reads."""
 
 from __future__ import annotations
 
@@ -8,6 +8,28 @@ from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
+
+from kiln.conf import GROUPS
+
+#: From 0 to 1, how much like a group of kiln the name of a misspelt one is.
+_ALIKE = 0.8
+
+
+def unknown_settings(conf: cfg.ConfigOpts) -> list[str]:
+    """Return a sentence for each option that no group of the site has, and each misspelt group.
+
+    Groups of others may be in the files: one counts if its name is much like a group of kiln.
+    """
+    found = []
+    for section in conf.list_all_sections():
+        nearest = difflib.get_close_matches(section, GROUPS, n=1, cutoff=_ALIKE)
+        if section in GROUPS:
+            found += unknown_options(conf, section, GROUPS[section])
+        elif nearest:
+            found.append(
+                f'Group [{section}] is unknown, and is ignored. Did you mean [{nearest[0]}]?'
+            )
+    return found
 
 
 def unknown_options(conf: cfg.ConfigOpts, group: str, opts: Sequence[Any]) -> list[str]:

@@ -102,7 +102,7 @@ def open_store(
     """
     database = open_database(url, clock=clock, lock_timeout_s=lock_timeout_s, report=report)
     try:
-        _check_revision(database)
+        check_revision(database)
     except BaseException:
         database.close()
         raise
@@ -138,7 +138,11 @@ def key_file(database: Database, path: str | os.PathLike[str] | None) -> KeyFile
     return KeyFile(path or given or SERVER_KEYS)
 
 
-def _check_revision(database: Database) -> None:
+def check_revision(database: Database) -> None:
+    """Raise unless the tables are those of this version.
+
+    :raises StoreError: they are not; the message names the command to run.
+    """
     found = revision_of(database)
     if found == REVISION:
         return

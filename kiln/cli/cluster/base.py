@@ -85,14 +85,7 @@ class Working(KilnCommand):
         """Work on operations and show them until they have ended; return the failures."""
         from kiln.cli.output.screens import screen
 
-        for one in entered:
-            name = one.cluster.name
-            if one.cluster.paused:
-                self.app.say(
-                    f"{name} is paused, so its {one.operation.kind.value} waits for 'kiln "
-                    f"cluster resume {name}'."
-                )
-        entered = [one for one in entered if not one.cluster.paused]
+        entered = self._unpaused(entered)
         if not entered:
             return []
         self.app.say_what_ends()
@@ -106,17 +99,31 @@ class Working(KilnCommand):
                 ended = follower.follow(entered, check=conductor.check)
         except (KeyboardInterrupt, StoreError):
             for name in (one.cluster.name for one in entered):
-                self.app.say(
-                    f'{name}: the operation is submitted, and a conductor continues it, now or as '
-                    f"soon as one runs. 'kiln cluster watch {name}' continues it here, 'kiln "
-                    f"cluster cancel {name}' stops it."
-                )
+                self._say_submitted(name)
             raise
         return [
             OperationEnded(one.cluster.name, operation)
             for one, operation in zip(entered, ended, strict=True)
             if operation.state is not OperationState.SUCCEEDED
         ]
+
+    def _unpaused(self, entered: Sequence[Entered]) -> list[Entered]:
+        """Return what is worked on now, and say what waits."""
+        for one in entered:
+            name = one.cluster.name
+            if one.cluster.paused:
+                self.app.say(
+                    f"{name} is paused, so its {one.operation.kind.value} waits for 'kiln "
+                    f"cluster resume {name}'."
+                )
+        return [one for one in entered if not one.cluster.paused]
+
+    def _say_submitted(self, name: str) -> None:
+        self.app.say(
+            f'{name}: the operation is submitted, and a conductor continues it, now or as soon '
+            f"as one runs. 'kiln cluster watch {name}' continues it here, 'kiln cluster cancel "
+            f"{name}' stops it."
+        )
 
 
 class Changing(Working):
@@ -153,7 +160,10 @@ class Changing(Working):
             # Do not submit an operation that this process could not work on.
             site.check_hooks()
         entered, errors = self.enter(site, proposals, args)
-        if not args.no_wait:
+        if args.no_wait:
+            for one in self._unpaused(list(entered.values())):
+                self._say_submitted(one.cluster.name)
+        else:
             errors += self.follow(site, list(entered.values()), silent=args.formatter == 'json')
         self.report(site, [(one, entered.get(one.cluster.id)) for one in proposals], args)
         if errors:

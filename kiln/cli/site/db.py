@@ -122,7 +122,7 @@ class RotateKey(KilnCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         with _database(self.app) as database:
             from kiln.db.records.secrets import Secrets
-            from kiln.db.store import key_file
+            from kiln.db.store import check_revision, key_file
 
             keys = key_file(database, self.app.settings.db.key_file)
             if parsed_args.prepare:
@@ -131,6 +131,7 @@ class RotateKey(KilnCommand):
                     f'The next key is in {keys.path}; it encrypts nothing before the rotation.'
                 )
             else:
+                check_revision(database)
                 count = Secrets(database, keys).rotate()
                 self.app.say(f'{count} secrets are encrypted with a new key in {keys.path}.')
 

@@ -163,6 +163,15 @@ class Catalogue:
         rows = answer['availabilityZoneInfo']
         return sorted(row['zoneName'] for row in rows if row['zoneState']['available'])
 
+    def check_group_id(self, asked: Asked, group_id: str | None) -> None:
+        """Raise if a server group is not given by an id; no request."""
+        if group_id is not None and not _is_uuid(group_id):
+            raise _invalid(
+                asked,
+                f'server group {group_id!r} was not found: give its id, as in '
+                f"'openstack server group list'.",
+            )
+
     def check_group(self, asked: Asked, group_id: str) -> None:
         """Raise unless a server group exists."""
         if not _PATH.fullmatch(group_id):
@@ -386,10 +395,11 @@ def _none(
 
 
 def _told(known: Collection[str] | Mapping[str, str]) -> str:
-    """Return a sentence about what exists: names before ids, and not too many of them."""
-    # In a mapping of names and ids to ids, an id stands for itself.
-    ids = {one for one in known if known[one] == one} if isinstance(known, Mapping) else set()
-    names = [*sorted(set(known) - ids), *sorted(ids)]
+    """Return a sentence about what exists: its names, and not too many of them."""
+    # A mapping has names and ids, to ids.
+    ids = known if isinstance(known, Mapping) else {}
+    named = {id_ for name, id_ in ids.items() if id_ != name}
+    names = sorted({*known} - named, key=lambda one: (ids.get(one) == one, one))
     if not names:
         return ''
     more = f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''

@@ -38,6 +38,7 @@ def choose(
     named = [key for key in keys if ' ' not in key]
     written = [key for key in keys if ' ' in key]
     public_keys = [catalogue.public_key(asked, name) for name in named[1:]] + written
+    catalogue.check_group_id(asked, request.server_group_id)
     flavor_id = catalogue.flavor_id(asked, flavor)
     image_id = None if image is None else catalogue.image_id(asked, image)
     made = content(asked, request, public_keys)

@@ -73,6 +73,16 @@ class Looking(SiteShell):
         self.ok('cluster', 'list')
         self.assertIn('No conductor runs any more', self.err)
 
+    def test_an_operation_without_a_wait_is_said_to_be_submitted(self):
+        self.ok('cluster', 'scale', 'web', 'work=4', '--no-wait')
+        self.assertIn('web: the operation is submitted, and a conductor continues it', self.err)
+
+    def test_an_operation_of_a_paused_cluster_is_said_to_wait(self):
+        self.ok('cluster', 'pause', 'web')
+        self.ok('cluster', 'scale', 'web', 'work=5', '--no-wait')
+        self.assertIn("web is paused, so its resize waits for 'kiln cluster resume web'", self.err)
+        self.assertNotIn('submitted', self.err)
+
     def test_events_are_json_lines_with_fixed_keys(self):
         events = [
             json.loads(line) for line in self.ok('cluster', 'events', '-f', 'json').splitlines()
@@ -353,6 +363,19 @@ class Misspelt(SiteShell):
         self.assertEqual(1, self.err.count(said), self.err)
         self.ok('cluster', 'list')
         self.assertNotIn('unknown option', self.err)
+
+    def test_unknown_groups_and_options_of_the_site_are_reported_by_each_command(self):
+        self.config.write_text(
+            f'{self.config.read_text()}\n[clusters]\nwatsh = 5\n[cluster]\n[octavia]\nx = 1\n'
+        )
+        for words in (('cluster', 'list'), ('compute', 'list')):
+            self.ok(*words)
+            self.assertEqual(
+                'kiln: Group [cluster] is unknown, and is ignored. Did you mean [clusters]?\n'
+                'kiln: Group [clusters] has an unknown option, watsh; it is ignored. Did you mean '
+                'watch?\n',
+                ''.join(line for line in self.err.splitlines(True) if 'delete_secs' not in line),
+            )
 
 
 class Facade(SiteShell):

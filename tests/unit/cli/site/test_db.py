@@ -110,6 +110,11 @@ class Commands(Shell):
                 self.assertIn('is not a number followed by s, m, h, d or w', said)
         self.fails(ExitCode.USAGE, 'db', 'purge')
 
+    def test_rotate_key_refuses_a_database_without_tables_with_the_command_that_makes_them(self):
+        sqlite3.connect(self.path).close()
+        said = self.fails(ExitCode.UNAVAILABLE, 'db', 'rotate-key')
+        self.assertIn("it has no tables of kiln. Run 'kiln db upgrade' to create them.", said)
+
     def test_rotate_key_leaves_all_secrets_readable(self):
         store = self.store()
         store.clusters.create(samples.cluster(), samples.operation())

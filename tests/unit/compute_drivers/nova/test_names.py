@@ -253,7 +253,7 @@ class Defaults(Backend):
             driver.check()
         self.assertEqual(
             'Cannot check the backend: '
-            "option flavor: flavor 'huge' was not found. Known: tiny, f-1. "
+            "option flavor: flavor 'huge' was not found. Known: tiny. "
             "option image: active image 'suse' was not found. Known: debian. "
             "option networks: network 'net2' was not found. Known: net1. "
             "option security_groups: security group 'wbe' was not found. Known: web. "
