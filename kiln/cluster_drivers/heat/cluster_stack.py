@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,11 +19,12 @@ from kiln.cluster_drivers.heat.names import (
     tags,
     wanted_mark,
 )
-from kiln.cluster_drivers.heat.poller import HeatPoller
+from kiln.cluster_drivers.heat.poller import HeatPoller, News
 from kiln.cluster_drivers.heat.state import StackState
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.exceptions import ClusterDriverError, Problem
 from kiln.clusters.models import Cluster
+from kiln.openstack.heat.events import told
 from kiln.openstack.heat.rows import Preview, StackRow, reason_of
 
 if TYPE_CHECKING:
@@ -179,12 +180,16 @@ class ClusterStack:
         """Return the outputs of the stack, requested once for each change of its row."""
         return self.poller.detail(row, self.client.outputs)
 
-    def is_quiet(self, row: StackRow) -> bool:
-        """Return True if Heat has done nothing about a stack in progress for long."""
-        # A guess is not worth an error: the list has said that Heat is at work.
+    def news(self, row: StackRow) -> News:
+        """Return what has happened to a stack in progress since the events that were told."""
+        # It is not worth an error: the list has said that Heat is at work.
         with contextlib.suppress(ClusterDriverError):
-            return self.poller.is_quiet(row, self.client.newest_event)
-        return False
+            return self.poller.news(self.client, self.context.site, row, self.state.told)
+        return News()
+
+    def told(self, news: News) -> Sequence[str]:
+        """Return what the events say, for people."""
+        return [self._hidden(line) for line in told(news.events)] if news.events else ()
 
     def why(self, row: StackRow) -> str:
         """Return why the stack is as it is, down to the resources that failed."""
@@ -193,10 +198,13 @@ class ClusterStack:
             # Without them, the reason of the stack itself is left.
             with contextlib.suppress(ClusterDriverError):
                 failed = list(self.poller.detail(row, self.client.failures))
+        return self._hidden(reason_of(row, failed))
+
+    def _hidden(self, text: str) -> str:
         secrets: tuple[str, ...] = ()
         with contextlib.suppress(ClusterDriverError):
             secrets = self.definition().secrets
-        return hidden(reason_of(row, failed), secrets)
+        return hidden(text, secrets)
 
 
 @contextlib.contextmanager

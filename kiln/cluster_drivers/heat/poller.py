@@ -7,11 +7,12 @@ import dataclasses
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.cluster_drivers.heat.names import site_tag
+from kiln.openstack.heat.events import StackEvent
 from kiln.openstack.heat.rows import StackRow
 
 #: Seconds for which a list serves all clusters: as long as the engine has between two polls,
@@ -20,6 +21,9 @@ TICK_S = 5.0
 #: Seconds without an event after which a stack in progress is taken for left alone. Most
 #: resources take less, and a request for nothing does no harm.
 QUIET_S = 120.0
+#: Stacks in progress at once whose events are read. More would take many requests for lines that
+#: nobody can follow.
+_MOST_READ = 10
 #: Stacks whose details are kept.
 _MOST = 4096
 
@@ -30,6 +34,17 @@ class Lists(Protocol):
     """The part of a client that a poller needs."""
 
     def stacks(self, **filters: str) -> Iterator[StackRow]: ...
+
+    def events(self, name: str, id_: str, after: str = '') -> Sequence[StackEvent]: ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class News:
+    """What has happened to a stack in progress."""
+
+    events: Sequence[StackEvent] = ()
+    #: True if nothing has for long; the stack then has as long again.
+    quiet: bool = False
 
 
 class HeatPoller:
@@ -92,24 +107,35 @@ class HeatPoller:
                 self._details.popitem(last=False)
         return found
 
-    def is_quiet(self, row: StackRow, newest_event: Callable[[str, str], str]) -> bool:
-        """Return True if a stack in progress has had no event for long; it then has as long again.
+    def news(self, client: Lists, site: str, row: StackRow, after: str) -> News:
+        """Return what has happened to a stack in progress since an event, if a read is due.
 
-        The newest event is requested when a row has not changed for that long, and as rarely
-        from then on.
+        Each stack is read at first, then once a tick, or once in as many ticks as there are stacks
+        in progress: so a tick has one request for events. If there are many, each is read only
+        after a long time without a change.
         """
         now = self._clock.monotonic()
+        pause_s = self._pause_s(client, site)
         with self._lock:
             last = self._signs.get(row.id)
             if last is None or last.row != row:
-                self._note(_Sign(row, '', now))
-                return False
-        if now - last.seen_at < self._quiet_s:
-            return False
-        event = newest_event(row.name, row.id)
+                last = _Sign(row, now, float('-inf'))
+            is_old = now - last.seen_at >= self._quiet_s
+            due = is_old or (pause_s is not None and now - last.read_at >= pause_s)
+            self._note(dataclasses.replace(last, read_at=now) if due else last)
+        if not due:
+            return News()
+        events = client.events(row.name, row.id, after)
         with self._lock:
-            self._note(_Sign(row, event, now))
-        return event == last.event
+            seen_at = now if events or is_old else last.seen_at
+            self._note(_Sign(row, seen_at, now))
+        return News(events, quiet=is_old and not events)
+
+    def _pause_s(self, client: Lists, site: str) -> float | None:
+        """Return the seconds between two reads of the events of a stack; None without any."""
+        rows = self._list(client, site).rows.values()
+        busy = sum(row.status == 'IN_PROGRESS' for row in rows)
+        return busy * self._tick_s if busy <= _MOST_READ else None
 
     def _note(self, sign: _Sign) -> None:
         self._signs[sign.row.id] = sign
@@ -140,8 +166,8 @@ class _List:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Sign:
-    """The last sign of work on a stack: its row, its newest event, and when they were seen."""
+    """The last signs of work on a stack: its row, when any was seen, and when it was read."""
 
     row: StackRow
-    event: str
     seen_at: float
+    read_at: float

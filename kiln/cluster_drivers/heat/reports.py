@@ -46,13 +46,16 @@ def _absent(state: StackState, name: str) -> StatusReport:
 
 
 def _at_work(stack: ClusterStack, row: StackRow) -> StatusReport:
-    state = stack.state
+    state, news = stack.state, stack.news(row)
     of_kiln = row.action != 'DELETE' or state.leaving
     # An engine of Heat that was killed leaves its stacks in progress for ever. Another one goes
     # on where it was as soon as it gets a request about the stack.
-    if of_kiln and state.tries < CHANGE_TRIES and stack.is_quiet(row):
+    if of_kiln and state.tries < CHANGE_TRIES and news.quiet:
         return _repeated(stack, row, f'Stack {row.name} is {row.state}, and nothing happens.')
-    return _working(f'Heat works on stack {row.name}: {row.state}.', state)
+    if news.events:
+        state = dataclasses.replace(state, told=news.events[-1].id)
+    report = _working(f'Heat works on stack {row.name}: {row.state}.', state)
+    return dataclasses.replace(report, events=stack.told(news))
 
 
 def _repeated(stack: ClusterStack, row: StackRow, why: str) -> StatusReport:

@@ -35,6 +35,8 @@ class StackState:
     #: Times that a request was repeated, and polls to let pass before the next one.
     tries: int = 0
     rest: int = 0
+    #: The newest event of Heat that was told.
+    told: str = ''
     #: What a generator keeps; see its own description.
     nodes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 

@@ -6,6 +6,7 @@ import abc
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kiln.openstack.heat.events import StackEvent, of_last_change
 from kiln.openstack.heat.rows import Failure, Server, StackRow, failures, servers
 
 #: The service type of Heat in the catalogue.
@@ -16,6 +17,8 @@ PAGE = 500
 _MOST_PAGES = 100
 #: How deep nested stacks are searched; Heat allows 5.
 _DEPTH = 5
+#: Events that an answer has.
+_EVENTS = 100
 
 
 class StackRequests(abc.ABC):
@@ -81,13 +84,19 @@ class StackRequests(abc.ABC):
         )  # fmt: skip
         return servers(listed(found, 'resources'))
 
-    def newest_event(self, name: str, id_: str) -> str:
-        """Return the id of the newest event of a stack and its nested ones; empty without one."""
+    def events(self, name: str, id_: str, after: str = '') -> Sequence[StackEvent]:
+        """Return the events of a stack and its nested ones after one of them, oldest first.
+
+        Without one, those of its last change; in both cases as many as an answer has.
+        """
+        query = {'nested_depth': _DEPTH, 'limit': _EVENTS}
+        order = {'marker': after, 'sort_dir': 'asc'} if after else {'sort_dir': 'desc'}
         found = self.ask(
             f'read the events of stack {name}', 'GET', f'{stack_path(name, id_)}/events',
-            query={'nested_depth': _DEPTH, 'limit': 1, 'sort_dir': 'desc'},
+            query={**query, **order},
         )  # fmt: skip
-        return next((str(one.get('id', '')) for one in listed(found, 'events')), '')
+        rows = [StackEvent.read(one, name) for one in listed(found, 'events')]
+        return of_last_change(rows if after else rows[::-1])
 
     # ---- changes; Heat accepts them, and works later ----------------------------------
 

@@ -36,17 +36,17 @@ class StackRow:
     @classmethod
     def read(cls, found: Mapping[str, Any]) -> StackRow:
         """Return the row of a stack; what Heat leaves out is empty."""
-        action, _, status = _text(found.get('stack_status')).partition('_')
+        action, _, status = text_of(found.get('stack_status')).partition('_')
         tags = found.get('tags')
         return cls(
-            id=_text(found.get('id')),
-            name=_text(found.get('stack_name')),
+            id=text_of(found.get('id')),
+            name=text_of(found.get('stack_name')),
             action=action,
             status=status,
-            reason=_text(found.get('stack_status_reason')),
-            created_at=_text(found.get('creation_time')),
-            updated_at=_text(found.get('updated_time')),
-            tags=tuple(map(_text, tags)) if isinstance(tags, list) else (),
+            reason=text_of(found.get('stack_status_reason')),
+            created_at=text_of(found.get('creation_time')),
+            updated_at=text_of(found.get('updated_time')),
+            tags=tuple(map(text_of, tags)) if isinstance(tags, list) else (),
         )
 
     @property
@@ -77,14 +77,14 @@ def failures(resources: Iterable[Mapping[str, Any]]) -> Sequence[Failure]:
 
     A nested stack that failed because of a resource in it is only a part of that path.
     """
-    failed = [one for one in resources if _text(one.get('resource_status')).endswith('_FAILED')]
+    failed = [one for one in resources if text_of(one.get('resource_status')).endswith('_FAILED')]
     parents = {nested: one for one in failed if (nested := _link(one, 'nested'))}
     blamed = {_link(one, 'stack') for one in failed}
     return [
         Failure(
             path='.'.join(reversed(list(_climb(one, parents)))),
-            type=_text(one.get('resource_type')),
-            reason=_text(one.get('resource_status_reason')).rstrip('.'),
+            type=text_of(one.get('resource_type')),
+            reason=text_of(one.get('resource_status_reason')).rstrip('.'),
         )
         for one in failed
         if _link(one, 'nested') not in blamed or not _link(one, 'nested')
@@ -116,10 +116,10 @@ def servers(resources: Iterable[Mapping[str, Any]]) -> Sequence[Server]:
     there = [
         Server(
             path=tuple(reversed(list(_climb(one, parents)))),
-            id=_text(one.get('physical_resource_id')),
+            id=text_of(one.get('physical_resource_id')),
         )
         for one in found
-        if one.get('resource_type') == _SERVER and _text(one.get('physical_resource_id'))
+        if one.get('resource_type') == _SERVER and text_of(one.get('physical_resource_id'))
     ]
     return sorted(there, key=lambda one: (one.group, one.path))
 
@@ -130,7 +130,7 @@ def _climb(
     for _ in range(_DEEPEST):
         if one is None:
             return
-        yield _text(one.get('resource_name'))
+        yield text_of(one.get('resource_name'))
         one = parents.get(_link(one, 'stack'))
 
 
@@ -175,7 +175,7 @@ _FIELDS = dataclasses.fields(Preview)
 def _named(found: Any) -> tuple[tuple[str, str], ...]:
     rows = found if isinstance(found, list) else ()
     names = {
-        (_text(one.get('resource_name')), _text(one.get('resource_type')))
+        (text_of(one.get('resource_name')), text_of(one.get('resource_type')))
         for one in rows
         if isinstance(one, Mapping)
     }
@@ -189,11 +189,18 @@ def _listed(names: Sequence[str]) -> str:
 
 def _link(one: Mapping[str, Any], rel: str) -> str:
     """Return the id of the stack that a link of a resource leads to; empty without one."""
+    return linked(one, rel)[1]
+
+
+def linked(one: Mapping[str, Any], rel: str) -> tuple[str, str]:
+    """Return the name and the id of the stack that a link leads to; empty without one."""
     for link in one.get('links') or ():
         if isinstance(link, Mapping) and link.get('rel') == rel:
-            return _text(link.get('href')).rpartition('/')[2]
-    return ''
+            path, _, id_ = text_of(link.get('href')).rpartition('/')
+            return path.rpartition('/')[2], id_
+    return '', ''
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return a text in an answer; empty if it is missing, or not a text."""
     return value if isinstance(value, str) else ''

@@ -17,6 +17,7 @@ from kiln.cluster_drivers.values import PlannedChange, Progress
 from kiln.cluster_file.reading import read
 from kiln.clusters.models import OperationKind
 from kiln.clusters.spec import MachineSpec
+from kiln.openstack.heat.events import told
 from kiln.testing.clusters import OwnEngineConformance, samples
 from kiln.testing.clusters.behaviours.own_engine import OwnEngine
 from kiln.testing.clusters.behaviours.own_engine_apart import Leavings
@@ -174,6 +175,18 @@ class GeneratedLife(OneCluster):
         self.assertEqual(first.driver_state, self.create().driver_state)
         self.assertEqual({*self.first}, {*self.done().outputs['nodes']})
         self.assertEqual(1, len(self.stacks()))
+
+    def test_events_of_a_change_are_told_and_those_after_one_of_them_alone(self):
+        self.create()
+        self.done()
+        client = self.driver._client(self.context)
+        name, id_ = self.cluster.driver_handle, self.cluster.driver_state['id']
+        whole = client.events(name, id_)
+        (done,) = (line for line in told(whole) if 'CREATE_COMPLETE' in line)
+        self.assertRegex(done, f'(control|work|nodes|{self.first[0]})')
+        self.assertTrue(whole[0].whole)
+        for number in (0, len(whole) // 2, len(whole) - 1):
+            self.assertEqual(whole[number + 1 :], client.events(name, id_, whole[number].id))
 
     def test_a_node_from_the_middle_goes_and_its_number_does_not_come_back(self):
         self.create()

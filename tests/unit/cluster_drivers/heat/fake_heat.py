@@ -101,7 +101,7 @@ class FakeHeat:
         with self._lock:
             for stack in list(self.stacks.values()):
                 if stack['status'] == 'IN_PROGRESS' and not self.dead:
-                    stack['events'] += 1
+                    work_on(stack)
                     stack['left_s'] -= seconds
                     if stack['left_s'] <= 0:
                         self._end(stack)
@@ -146,8 +146,7 @@ class FakeHeat:
             if rest == ['events']:
                 if self.mute:
                     raise Refusal(500, 'Exception', 'the engine did not answer')
-                newest = f'{stack["id"]}-{stack["events"]}'
-                return 200, {'events': [{'id': newest, 'resource_name': stack['name']}]}
+                return 200, {'events': events(stack, query)}
             if rest == ['preview']:
                 if self.unforeseen:
                     raise Refusal(400, 'StackValidationFailed', self.unforeseen)
@@ -206,7 +205,7 @@ class FakeHeat:
             raise Refusal(409, 'StackExists', message)
         stack = {
             'id': str(uuid.uuid4()), 'name': body['stack_name'], 'live': {}, 'updated': None,
-            'broken': None, 'members': {}, 'removed': {}, 'events': 0,
+            'broken': None, 'members': {}, 'removed': {}, 'events': [],
         }  # fmt: skip
         self.stacks[stack['id']] = stack
         self._begin(stack, 'CREATE', body)
@@ -226,12 +225,12 @@ class FakeHeat:
         return 202, None
 
     def _begin(self, stack, action, body):
-        stack['events'] += 1
         self.dead = False
         stack.update(
             action=action, status='IN_PROGRESS', reason=f'Stack {action} started', left_s=WORK_S,
             failure=self._failure,
         )  # fmt: skip
+        happens(stack)
         self._failure = ''
         if body is not None:
             stack.update(
@@ -249,6 +248,37 @@ class FakeHeat:
         self._failure = self._failure or held
         self._begin(stack, 'DELETE', None)
         return 204, None
+
+
+def work_on(stack):
+    """Have the next resource of a stack done, or one of them worked on for longer."""
+    done = f'{stack["action"]}_COMPLETE'
+    over = {one['path'] for one in stack['events'] if one['resource_status'] == done}
+    path = next((name for name in expected(stack) if name not in over), '')
+    happens(stack, path or 'server', 'COMPLETE' if path else 'IN_PROGRESS')
+
+
+def happens(stack, path='', status='IN_PROGRESS', reason=''):
+    """Add an event of a resource, or of the stack itself; members of groups are nested stacks."""
+    parts, at, id_ = path.split('.'), stack['name'], stack['id']
+    if len(parts) > 1:
+        at = '-'.join([at, *(f'{part}-abcdefghijkl' for part in parts)])
+        id_, path = f'{id_}-{path}', 'server'
+    stack['events'].append({
+        'id': f'{stack["id"]}-{len(stack["events"])}', 'path': '.'.join(parts),
+        'resource_name': path or stack['name'],
+        'physical_resource_id': '' if path else stack['id'],
+        'resource_status': f'{stack["action"]}_{status}', 'resource_status_reason': reason,
+        'links': [{'rel': 'stack', 'href': f'http://heat/v1/project/stacks/{at}/{id_}'}],
+    })  # fmt: skip
+
+
+def events(stack, query):
+    """Return events as a request orders and limits them."""
+    found = stack['events'][:: -1 if query['sort_dir'] == 'desc' else 1]
+    if 'marker' in query:
+        found = found[[one['id'] for one in found].index(query['marker']) + 1 :]
+    return found[: int(query['limit'])]
 
 
 def row(stack):

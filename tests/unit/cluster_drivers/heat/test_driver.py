@@ -11,7 +11,8 @@ from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import OperationKind
 from kiln.clusters.spec import MachineSpec
 from kiln.testing.clock import VirtualClock
-from tests.unit.cluster_drivers.heat.fake_heat import WORK_S, FakeHeat, Refusal
+from kiln.testing.clusters import samples
+from tests.unit.cluster_drivers.heat.fake_heat import WORK_S, FakeHeat, Refusal, happens
 from tests.unit.cluster_drivers.heat.made import FILE, cluster_of, context, generated
 
 NAME = stack_name('east', 'c1')
@@ -238,6 +239,44 @@ class Deserted(DriverCase):
         for _ in range(int(3 * QUIET_S / TICK_S)):
             self.assertIs(Progress.IN_PROGRESS, self.work().progress)
         self.assertNotIn('PUT', self.methods)
+
+
+class Events(DriverCase):
+    """What Heat has done so far is told while it works."""
+
+    def told(self):
+        """Let a little be done; return what the next poll tells."""
+        self.heat.work(1.0)
+        return list(self.poll().events)
+
+    def test_what_is_done_is_told_once_while_heat_works(self):
+        self.create()
+        lines = [line for _ in range(4) for line in self.told()]
+        self.assertEqual(4, len(lines))
+        done = [name for line in lines for name in line.split(': ')[2].split(', ')]
+        self.assertEqual({'Heat: CREATE_COMPLETE'}, {line.rpartition(': ')[0] for line in lines})
+        self.assertEqual(4, len(set(done)))
+        self.assertEqual(4, len(done))
+
+    def test_another_process_goes_on_where_the_first_has_told(self):
+        self.create()
+        for _ in range(3):
+            self.told()
+        before = self.cluster.driver_state['told']
+        self.driver = generated(self.heat, self.clock)
+        self.poll()
+        self.assertEqual([], list(self.poll().events))
+        self.assertEqual(before, self.cluster.driver_state['told'])
+
+    def test_secrets_are_in_no_line(self):
+        self.cluster = cluster_of(f'{FILE}parameters: {{user_data: door}}\n')
+        self.create()
+        self.told()
+        stack = self.heat.named(NAME)
+        happens(stack, 'work-1', 'FAILED', f'Property error: {samples.SECRET} is not allowed')
+        (line,) = (one for one in self.told() if 'FAILED' in one)
+        self.assertNotIn(samples.SECRET, line)
+        self.assertIn('Property error: ***', line)
 
 
 class Deletions(DriverCase):

@@ -4,7 +4,8 @@ import threading
 import unittest
 
 from kiln.cluster_drivers.heat.errors import HeatUnavailable
-from kiln.cluster_drivers.heat.poller import QUIET_S, TICK_S, HeatPoller
+from kiln.cluster_drivers.heat.poller import QUIET_S, TICK_S, HeatPoller, News
+from kiln.openstack.heat.events import StackEvent
 from kiln.openstack.heat.rows import StackRow
 from kiln.testing.clock import VirtualClock
 
@@ -93,43 +94,99 @@ class Polls(unittest.TestCase):
         self.assertEqual(['a', 'a'], client.asked)
 
 
-class Quiet(unittest.TestCase):
-    """Stacks in progress on which nothing happens, as after an engine of Heat was killed."""
+class Tail(unittest.TestCase):
+    """Events of stacks in progress; none for long means that an engine of Heat was killed."""
 
     def setUp(self):
         self.clock = VirtualClock()
         self.poller = HeatPoller(self.clock)
-        self.event = 'first'
-        self.asked = 0
+        self.rows = [row('a')]
+        self.now = []
+        self.asked = []
 
-    def newest(self, name, id_):
-        self.asked += 1
-        return self.event
+    def stacks(self, **_):
+        yield from self.rows
 
-    def after(self, seconds, found=None):
+    def events(self, name, id_, after=''):
+        self.asked.append((name, after))
+        return self.now
+
+    def after(self, seconds, number=0, after=''):
+        """Return the news of a stack once some seconds have passed."""
         self.clock.advance(seconds)
-        return self.poller.is_quiet(found or row('a'), self.newest)
+        found = self.poller.row(self, 'east', self.rows[number].name)
+        return self.poller.news(self, 'east', found, after)
+
+    def happens(self, id_='1'):
+        self.now = [StackEvent(id=id_)]
+
+    def test_each_tick_reads_what_has_happened_since_the_last_event(self):
+        self.happens()
+        self.assertEqual(News(self.now), self.after(0))
+        self.assertEqual(News(), self.after(TICK_S / 2, after='1'))
+        self.happens('2')
+        self.assertEqual(News(self.now), self.after(TICK_S / 2, after='1'))
+        self.assertEqual([('a', ''), ('a', '1')], self.asked)
+
+    def test_a_tick_has_one_request_for_events_however_many_are_in_progress(self):
+        self.rows = [row(f'n{n}') for n in range(4)]
+        self.happens()
+        ticks = 40
+        for _ in range(ticks):
+            self.clock.advance(TICK_S)
+            for number in range(4):
+                self.after(0, number)
+        self.assertLessEqual(len(self.asked), ticks + len(self.rows))
+        self.assertEqual({one.name for one in self.rows}, {name for name, _ in self.asked})
+
+    def test_events_of_many_stacks_at_once_are_not_read(self):
+        self.rows = [row(f'n{n}') for n in range(11)]
+        for _ in range(int(QUIET_S / TICK_S)):
+            self.after(TICK_S)
+        self.assertEqual([], self.asked)
+        self.after(TICK_S)
+        self.assertEqual([('n0', '')], self.asked)
+
+    def test_settled_stacks_do_not_count(self):
+        self.rows += [row(f'n{n}', 'COMPLETE') for n in range(20)]
+        self.after(0)
+        self.after(TICK_S)
+        self.assertEqual([('a', '')] * 2, self.asked)
 
     def test_a_stack_is_quiet_once_it_had_no_event_for_long(self):
-        self.assertFalse(self.after(0))
-        self.assertFalse(self.after(QUIET_S))
-        self.assertTrue(self.after(QUIET_S))
+        self.happens()
+        self.after(0)
+        self.assertFalse(self.after(QUIET_S).quiet)
+        self.now = []
+        self.assertFalse(self.after(QUIET_S - TICK_S).quiet)
+        self.assertTrue(self.after(TICK_S).quiet)
 
     def test_an_event_or_another_state_is_a_sign_of_work(self):
         self.after(0)
         for number in range(5):
-            self.event = f'event {number}'
-            self.assertFalse(self.after(QUIET_S))
-        self.assertFalse(self.after(QUIET_S - 1))
-        self.assertFalse(self.after(1, row('a', 'COMPLETE')))
-
-    def test_events_are_requested_rarely(self):
-        for _ in range(100):
-            self.after(QUIET_S / 10)
-        self.assertLessEqual(self.asked, 10)
+            self.happens(f'event {number}')
+            self.assertFalse(self.after(QUIET_S).quiet)
+        self.now = []
+        self.assertFalse(self.after(QUIET_S - 1).quiet)
+        self.rows = [row('a', 'COMPLETE')]
+        self.assertFalse(self.after(TICK_S).quiet)
 
     def test_after_it_was_quiet_it_has_as_long_again(self):
-        for seconds in (0, QUIET_S, QUIET_S):
-            found = self.after(seconds)
-        self.assertTrue(found)
-        self.assertFalse(self.after(QUIET_S - 1))
+        self.after(0)
+        self.assertTrue(self.after(QUIET_S).quiet)
+        self.assertFalse(self.after(QUIET_S - 1).quiet)
+
+    def test_a_request_that_fails_is_no_sign_of_anything(self):
+        self.after(0)
+        self.now = None
+        failing = HeatUnavailable('away')
+
+        def events(*_):
+            raise failing
+
+        self.events, heat = events, self.events
+        for _ in range(int(QUIET_S / TICK_S)):
+            with self.assertRaises(HeatUnavailable):
+                self.after(TICK_S)
+        self.events, self.now = heat, []
+        self.assertTrue(self.after(0).quiet)
