@@ -443,6 +443,9 @@ def changes(stack, body):
 class _Handler(http.server.BaseHTTPRequestHandler):
     heat = None
     protocol_version = 'HTTP/1.1'
+    # One packet for each answer: the second one would wait 40 ms for the client.
+    disable_nagle_algorithm = True
+    wbufsize = -1
 
     def _answer(self):
         length = int(self.headers.get('Content-Length') or 0)
