@@ -12,6 +12,7 @@ import contextvars
 import dataclasses
 import io
 import math
+import select
 import socket
 import ssl
 import time
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from kiln.foreign.answers import Flood
+from kiln.foreign.waiting import LOOK_AFTER_S, is_to_look, look_why
 
 
 @dataclasses.dataclass(slots=True)
@@ -166,6 +168,18 @@ class TimedSocket:
         assert mode == 'rb', mode
         return io.BufferedReader(_TimedFile(self))
 
+    def look_if_late(self) -> None:
+        """Wait for the first bytes of an answer; look why, if they are late."""
+        pending = getattr(self.plain, 'pending', None)
+        if not is_to_look() or (pending is not None and pending()):
+            return
+        poll = select.poll()
+        poll.register(self.plain.fileno(), select.POLLIN)
+        limit_s = left_s(self._own_s)
+        late_s = LOOK_AFTER_S if limit_s is None else min(LOOK_AFTER_S, limit_s)
+        if not poll.poll(1000 * late_s):
+            look_why()
+
     def limit(self) -> None:
         """Set the time-out of the next step on the socket.
 
@@ -187,6 +201,7 @@ class _TimedFile(io.RawIOBase):
         return int(self._file.fileno())
 
     def readinto(self, buffer: Any) -> int | None:
+        self._sock.look_if_late()
         self._sock.limit()
         count: int | None = self._file.readinto(buffer)
         _took(count or 0)

@@ -366,7 +366,7 @@ class ExecutorDriver(DriverWrapper):
     def _delayed(self, task: Task, error: BaseException | None = None) -> None:
         """Report an error before a repeat; without one, that the backend is silent."""
         if error is None:
-            error = no_answer_so_far(self.name, task.plan.about, task.wait.whom)
+            error = no_answer_so_far(self.name, task.plan.about, task.wait)
         task.operation.hinder(error)
         if self._listener is not None:
             self._listener.delayed(self.name, error)

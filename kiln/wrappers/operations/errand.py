@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock, Deadline
 from kiln.exceptions import Advice, AmphoraComputeError, ForkedError, OperationCancelled
+from kiln.foreign.waiting import Wait
 from kiln.wrappers.operations.build_key import BuildKey
 from kiln.wrappers.operations.caller_threads import CallerThreads
 from kiln.wrappers.operations.operation import Operation, OperationState, Priority
@@ -27,15 +28,11 @@ class NoAnswerSoFar(AmphoraComputeError):
     remedy = 'Check the backend; kiln waits until the time limit of the call.'
 
 
-def no_answer_so_far(backend: str, about: str, whom: str | None = None) -> NoAnswerSoFar:
-    """Return the report of a call without an answer; ``about`` begins the sentence.
-
-    ``whom`` is what the call waits for behind the backend, if that is known.
-    """
-    silent = f'{whom}, for backend {backend!r},' if whom else repr(backend)
-    return NoAnswerSoFar(
-        f'{about}: {silent} has not answered for over {SILENT_S:.0f} s.', backend=backend
-    )
+def no_answer_so_far(backend: str, about: str, wait: Wait) -> NoAnswerSoFar:
+    """Return the report of a call without an answer; ``about`` begins the sentence."""
+    silent = f'{wait.whom}, for backend {backend!r},' if wait.whom else repr(backend)
+    text = f'{about}: {silent} has not answered for over {SILENT_S:.0f} s.'
+    return NoAnswerSoFar(f'{text} {wait.why}'.rstrip(), backend=backend)
 
 
 class _CallersFace(type):

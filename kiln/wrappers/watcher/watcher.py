@@ -337,7 +337,7 @@ class Watcher:
 
     def _silent(self, wait: Wait) -> None:
         """Report that a poll has had no answer for a while; runs on the scheduler's thread."""
-        self._report(no_answer_so_far(self._backend, 'Cannot poll amphorae', wait.whom))
+        self._report(no_answer_so_far(self._backend, 'Cannot poll amphorae', wait))
 
     def _report(self, outage: BaseException | None) -> None:
         """Tell everyone that waits of an outage, or of its end."""

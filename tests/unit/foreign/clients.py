@@ -25,6 +25,7 @@ from kiln.compute_drivers.nova.notifications.bus import Bus
 from kiln.engine.work_sources.boards import BoardAway
 from kiln.engine.work_sources.opening import board_conf, parse
 from kiln.engine.work_sources.taskflow_board import TaskflowBoard
+from kiln.foreign.exchange import exchange
 from kiln.hooks.callers.watchdog import Watchdog
 from kiln.hooks.callers.webhooks import call_webhook
 from kiln.hooks.hook import Webhook
@@ -113,6 +114,18 @@ def docker_ssh(port, limit_s):
             return engine.ask(Asked.of('check', 'engine'), docker_client.Session.info)
     finally:
         engine.close()
+
+
+def nova_behind(port, limit_s):
+    conf = written(f'network_endpoint_override = http://127.0.0.1:{port}', 'timeout = 1')
+    session = Session(auth=NoAuth())
+    session.session = nova_session._connections(conf, 1)
+    services = Services(conf, session, region=None, clock=SYSTEM_CLOCK)
+    try:
+        with exchange(limit_s):
+            return services._behind.look() or 'it answers'
+    finally:
+        services.close()
 
 
 def nova(port, limit_s):
@@ -233,8 +246,8 @@ CLIENTS = {
     one.__name__: one
     for one in (
         node_engine, ready_http, ready_tcp, probe_http, probe_tcp, webhook, appliance_probe,
-        docker_engine, docker_ssh, nova, keystone, heat, heat_compute, ironic, redis_circuit,
-        board_redis, board_etcd, board_zookeeper, notifications,
+        docker_engine, docker_ssh, nova, nova_behind, keystone, heat, heat_compute, ironic,
+        redis_circuit, board_redis, board_etcd, board_zookeeper, notifications,
     )
 }  # fmt: skip
 
@@ -249,6 +262,7 @@ COVERED = {
     'kiln.compute_drivers.docker.api.client': 'docker_engine',
     'kiln.compute_drivers.docker.api.ssh': 'docker_ssh',
     'kiln.compute_drivers.ironic.api.client': 'ironic',
+    'kiln.compute_drivers.nova.api.behind': 'nova_behind',
     'kiln.compute_drivers.nova.api.client': 'nova',
     'kiln.compute_drivers.authoring.openstack_failures': 'keystone',
     'kiln.openstack.session': 'keystone',

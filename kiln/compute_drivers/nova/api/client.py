@@ -23,6 +23,7 @@ from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.authoring.openstack_answers import unreadable
 from kiln.compute_drivers.authoring.openstack_failures import no_entry, unanswered
 from kiln.compute_drivers.nova.api import errors
+from kiln.compute_drivers.nova.api.behind import Behind
 from kiln.compute_drivers.nova.api.paging import PageSize
 from kiln.exceptions import (
     AmphoraComputeError,
@@ -83,6 +84,7 @@ class Services:
         self._versions: dict[str, str] = {}
         self._clients: dict[str, adapter.LegacyJsonAdapter] = {}
         self._refreshed_at = float('-inf')
+        self._behind = Behind(keystone, self._root, clock)
         #: Seconds by which Nova's clock is ahead of the clock here.
         self.ahead_s = 0.0
 
@@ -113,16 +115,19 @@ class Services:
             more['body'] = body
         timeout = self._timeout(asked, service)
         started = self._clock.monotonic()
+        look = self._behind.look if service == 'compute' else None
         try:
             # keystoneauth's own debug log would hold user data and console output.
             # With all redirects, and a new token if one is needed.
-            with exchange(max(timeout)), waiting_for(f'{SERVICES[service]} at {base}'):
+            with exchange(max(timeout)), waiting_for(f'{SERVICES[service]} at {base}', look):
                 response, found = client.request(
                     base + path, method, raise_exc=False, log=False, timeout=timeout, **more
                 )
         except ksa.ClientException as exc:
             self._refresh()
-            raise unanswered(asked, service, exc) from exc
+            error = unanswered(asked, service, exc)
+            late = look is not None and isinstance(error, ServiceTimeout)
+            raise (self._explained(error) if late else error) from exc
         took_ms = 1000 * (self._clock.monotonic() - started)
         reply = Reply(
             service=service, status=response.status_code, headers=response.headers, body=found
@@ -132,7 +137,8 @@ class Services:
         if service == 'compute':
             self._compare_clocks(reply)
         if reply.status >= 300:
-            raise self._refused(asked, reply)
+            error = self._refused(asked, reply)
+            raise self._explained(error) if look and reply.status >= 500 else error
         if found is None and response.content:
             raise unreadable(asked, reply)
         return found or {}
@@ -231,6 +237,13 @@ class Services:
             url = _VERSION_SUFFIX.sub('', url) + _PREFIXES[service]
         return str(url)
 
+    def _root(self, service: str) -> str | None:
+        """Return the URL of a service without its version; None if it is not known."""
+        url = self._overrides[service] or self._session.get_endpoint(
+            service_type=service, **self._where
+        )
+        return _VERSION_SUFFIX.sub('', url.rstrip('/')) + '/' if url else None
+
     def _client(
         self, asked: Asked, service: str, base: str, version: str | None
     ) -> adapter.LegacyJsonAdapter:
@@ -314,6 +327,12 @@ class Services:
         if reply.reason is None and reply.status in (404, 502, 503):
             self._refresh()
         return errors.refused(asked, reply, now=self._clock.time())
+
+    def _explained(self, error: AmphoraComputeError) -> AmphoraComputeError:
+        """Add to an error of Nova which service behind it does not answer."""
+        if why := self._behind.look():
+            error.args = (f'{error} {why}', *error.args[1:])
+        return error
 
     def _refresh(self) -> None:
         """Make the next request fetch the catalogue again: the service might have moved."""

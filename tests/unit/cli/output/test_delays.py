@@ -6,6 +6,7 @@ import unittest
 from kiln.cli.output.delays import PATIENCE_S, Delays
 from kiln.clock import Deadline, clock_time
 from kiln.exceptions import ServiceTimeout, ServiceUnavailable
+from kiln.foreign.waiting import Wait
 from kiln.wrappers.operations.errand import no_answer_so_far
 from tests.self_moving_clock import MovingTime
 from tests.unit.cli.shell import Shell
@@ -37,7 +38,7 @@ class Printing(MovingTime, unittest.TestCase):
 
     def test_a_silence_is_printed_at_once_since_it_has_lasted_for_seconds(self):
         begun = self.clock.monotonic()
-        self.delays.delayed('east', no_answer_so_far('east', 'Cannot list'))
+        self.delays.delayed('east', no_answer_so_far('east', 'Cannot list', Wait()))
         self.until(lambda: self.said)
         self.assertLess(self.clock.monotonic() - begun, PATIENCE_S)
 
