@@ -192,7 +192,7 @@ class StoreError(ClusterError):
     """The store cannot be used: absent, of another version, or broken."""
 
     code = 'store_error'
-    remedy = 'See what the message names; kiln db check shows more.'
+    remedy = 'Correct what the message names.'
 
 
 class StoreBroken(StoreError):

@@ -20,7 +20,6 @@ from kiln.engine.cluster.held_lease import HeldLease
 from kiln.engine.cluster.node_worker import NodeWorker
 from kiln.engine.cluster.worker import Worker
 from kiln.engine.context import Parts
-from kiln.engine.failures import Failures
 from kiln.engine.health.standing_check import SCOPE, StandingCheck
 from kiln.engine.held_cluster import HeldCluster, Result, RoundEnd
 from kiln.engine.owners import has_died, host, new_owner
@@ -71,7 +70,7 @@ class Conductor:
         self._poll_at = 0.0
         self._closed = ClockEvent(parts.clock)
         self._grace_s = 0.0
-        self._failures = Failures(LOG)
+        self._failures = parts.failures
         #: Why it has ended by itself.
         self._end: StoreBroken | None = None
         self._ended = threading.Event()

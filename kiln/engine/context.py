@@ -16,6 +16,7 @@ from kiln.clusters.models import DriverPin
 from kiln.clusters.spec import MachineSpec
 from kiln.db.store import Store
 from kiln.engine.driver_context import DriverContexts
+from kiln.engine.failures import Failures
 from kiln.engine.measuring import Meter
 from kiln.engine.outage_log import OutageLog
 from kiln.engine.plan.names import Naming
@@ -184,6 +185,7 @@ class Parts:
     hooks: Hooks = dataclasses.field(default_factory=Hooks)
     meter: Meter = dataclasses.field(default_factory=Meter)
     outages: OutageLog = dataclasses.field(default_factory=OutageLog)
+    failures: Failures = dataclasses.field(default_factory=Failures)
     #: Exports the values of a cluster's monitor under the cluster's name, None for an unknown
     #: value, and none at all once the cluster is deleted; None where nothing is exported.
     export_readings: ExportReadings | None = None

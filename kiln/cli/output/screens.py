@@ -50,6 +50,20 @@ _EVENTS = 4
 #: machine. Printed lines tell it only after these.
 _NORMAL_S = {'readiness_not_yet': 30.0, 'hook': 4.0}
 
+_CIRCUIT = 'circuit_open'
+#: Codes of causes that pass without the user, once a backend answers.
+_OUTAGES = frozenset(
+    {
+        _CIRCUIT,
+        'no_answer_so_far',
+        'service_unavailable',
+        'service_timeout',
+        'build_outcome_unknown',
+    }
+)
+#: Seconds after which an outage is told again, with the time of the next try.
+_AGAIN_S = 60.0
+
 #: Events of attempts that failed.
 _TRIES = frozenset(f'{kind.value}-failed' for kind in ActionKind)
 
@@ -79,7 +93,12 @@ class Lines:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._told: set[tuple[str, str]] = set()
+        #: By operation and kind of cause: when it was told last.
+        self._told: dict[tuple[str, str], float] = {}
+        #: The names of clusters, each with an advice that was given.
+        self._advised: set[tuple[str, str]] = set()
+        #: The operations that an outage holds up, of which it was told.
+        self._out: set[str] = set()
         #: When each cause was seen first.
         self._seen: dict[tuple[str, str], float] = {}
         #: By cluster and text: when each line was written last.
@@ -95,19 +114,34 @@ class Lines:
             name = names.get(event.cluster_id, event.cluster_id)
             self._write(event.at, name, self._news(name, event))
         for one in courses:
-            for cause, nodes in one.causes():
-                key = (one.operation.id, cause.message)
-                at = one.operation.created_at + one.elapsed_s
-                normal_until = self._seen.setdefault(key, at) + _NORMAL_S.get(cause.code, 0.0)
-                if key not in self._told and at >= normal_until:
-                    self._told.add(key)
-                    held = f'{_held(one, nodes)}{_from_before(one, nodes)}'
-                    self._write(at, one.name, f'{held}: {cause.line}')
-                    advice = hint(cause)
-                    if advice and (one.name, advice) not in self._told:
-                        self._told.add((one.name, advice))
-                        self._write(at, one.name, f'-> {advice}')
+            self._tell_causes(one)
         self._stream.flush()
+
+    def _tell_causes(self, course: Course) -> None:
+        operation, out = course.operation, False
+        at = operation.created_at + course.elapsed_s
+        for cause, nodes in course.causes():
+            out |= cause.code in _OUTAGES
+            key = (operation.id, _kind(cause))
+            normal_until = self._seen.setdefault(key, at) + _NORMAL_S.get(cause.code, 0.0)
+            again_s = _AGAIN_S if cause.code == _CIRCUIT else float('inf')
+            if at < max(normal_until, self._told.get(key, float('-inf')) + again_s):
+                continue
+            self._told[key] = at
+            if cause.code in _OUTAGES:
+                self._out.add(operation.id)
+            held = f'{_held(course, nodes)}{_from_before(course, nodes)}'
+            self._write(at, course.name, f'{held}: {cause.line}')
+            advice = hint(cause)
+            if advice and (course.name, advice) not in self._advised:
+                self._advised.add((course.name, advice))
+                self._write(at, course.name, f'-> {advice}')
+        if operation.id in self._out and not out:
+            self._out.remove(operation.id)
+            # The same outage is news another time.
+            self._told = {key: when for key, when in self._told.items() if key[0] != operation.id}
+            if not operation.state.ended:
+                self._write(at, course.name, f'{operation.kind.value} goes on')
 
     def _news(self, name: str, event: Event) -> str:
         text = _line(event.message)
@@ -123,6 +157,18 @@ class Lines:
         if before is None or abs(at - before) > _SAME_S:
             self._written[name, line] = at
             self._stream.write(f'{clock_time(at)} {name}: {line}\n')
+
+
+def _kind(cause: Cause) -> str:
+    """Return what tells a cause from others: not which call of the backend met an outage."""
+    if cause.code not in _OUTAGES:
+        return cause.message
+    root = cause
+    while root.because is not None:
+        root = root.because
+    # A circuit is told as well as what opened it, for the time of its next try.
+    is_circuit = cause.code == _CIRCUIT
+    return f'{_CIRCUIT if is_circuit else ""}: {root.message.partition(": ")[2]}'
 
 
 class Drawn:

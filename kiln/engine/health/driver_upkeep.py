@@ -17,7 +17,6 @@ from kiln.clusters.exceptions import ClusterError, LeaseLost
 from kiln.clusters.models import Cause, Cluster, Lease, Operation
 from kiln.engine.context import Parts
 from kiln.engine.driver_context import existing
-from kiln.engine.failures import Failures
 from kiln.engine.measuring import values_of
 from kiln.engine.nodes.join_key import JoinKey, known_key
 from kiln.engine.nodes.transaction import Transaction
@@ -70,7 +69,7 @@ class DriverUpkeep:
         #: The names of clusters whose values were exported, by id, and their newest operations.
         self._measured: dict[str, str] = {}
         self._newest: dict[str, Operation] = {}
-        self._failures = Failures(LOG)
+        self._failures = parts.failures
         self._closed = False
 
     @property

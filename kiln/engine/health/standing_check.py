@@ -22,7 +22,6 @@ from kiln.clusters.models import (
     OperationState,
 )
 from kiln.engine.context import Parts
-from kiln.engine.failures import Failures
 from kiln.engine.health.driver_upkeep import DriverUpkeep, borrowed
 from kiln.engine.health.machine_state import MachinePoller, PolledState, apply, watched
 from kiln.engine.health.outages import find_outages
@@ -75,7 +74,7 @@ class StandingCheck:
         self._checked: tuple[Node, ...] = ()
         self._seq = -1
         self._lease: Lease | None = None
-        self._failures = Failures(LOG)
+        self._failures = parts.failures
         self._closed = ClockEvent(parts.clock)
         self._thread: threading.Thread | None = None
         self._turned_at = parts.clock.monotonic()

@@ -212,6 +212,10 @@ def _fails_each_time(error: BaseException) -> bool:
     return error.outcome is Outcome.NOT_APPLIED and not passing
 
 
+#: Advice with these words is for callers that build. The engine builds again by itself.
+_FOR_BUILDERS = 'build key'
+
+
 def cause_of(error: BaseException) -> Cause:
     """Return an error as a chain of causes, for people."""
     below = error.__cause__
@@ -223,6 +227,8 @@ def cause_of(error: BaseException) -> Cause:
         inner = Cause(code='provider', message=error.fault)
     code = error.code if isinstance(error, KilnError) else 'unforeseen'
     hint = error.remedy if isinstance(error, KilnError) else ''
+    if _FOR_BUILDERS in hint:
+        hint = ''
     text = str(error) or type(error).__name__
     if isinstance(error, ClusterDriverError):
         text, hint = error.reason, error.hint or hint

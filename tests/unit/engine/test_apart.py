@@ -150,9 +150,7 @@ class Rounds(Site):
         self.conductor.close()
         self.taken, self.reads, self.idle, self.moved, self.due = [], 0, False, False, 7.0
         lease = self.store.leases.claim('c', 'me', 60)
-        self.held = HeldCluster(
-            HeldLease(self.parts, lease), lambda held: self, 3.0, Failures(LOG)
-        )
+        self.held = HeldCluster(HeldLease(self.parts, lease), lambda held: self, 3.0, Failures())
 
     def run_round(self, results):
         self.taken.append(len(list(results)))

@@ -191,6 +191,24 @@ class Told(unittest.TestCase):
             self.told(),
         )
 
+    def test_an_outage_is_told_once_for_all_calls_that_meet_it_and_so_is_its_end(self):
+        away = Cause(code='service_unavailable', message='Cannot look: Nova is away.')
+        circuit = Cause(code='circuit_open', message='East is open; again at 1.', because=away)
+        later = dataclasses.replace(circuit, message='East is open; again at 2.')
+        build = dataclasses.replace(away, message='Cannot build: Nova is away.')
+        for causes in ([away], [away, circuit], [build, circuit], [later], [], [], [away]):
+            nodes = [node(f'n{n}', NodeState.BUILDING, cause=one) for n, one in enumerate(causes)]
+            self.lines.show([far(seen(*nodes))], [])
+        self.assertEqual(
+            [
+                '00:02:00Z web: n0: Cannot look: Nova is away.',
+                '00:02:00Z web: n1: East is open; again at 1. <- Cannot look: Nova is away.',
+                '00:02:00Z web: create goes on',
+            ],
+            self.told()[:3],
+        )
+        self.assertEqual(3, len(self.told()))
+
     def test_a_cause_its_event_and_the_end_of_its_node_tell_it_once(self):
         held = far(seen(node('a', NodeState.FAILED, cause=QUOTA)))
         failed = Event(cluster_id='c', kind='k', message='a: No room. <- Quota exceeded', at=119.0)
