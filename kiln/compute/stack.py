@@ -216,6 +216,10 @@ def assemble(
     )
     scheduler = Scheduler(name=driver.name, clock=driver.clock)
     callbacks = CallerThreads(f'{driver.name}-callback', settings.callback_threads)
+    # The watcher polls the guarded driver on its own thread, so that it polls even while every
+    # worker is held up.
+    watcher = Watcher(breaker, scheduler=scheduler, settings=settings.watcher, listener=listener)
+    breaker.on_close = watcher.resume
     return Stack(
         driver=driver,
         breaker=breaker,
@@ -226,11 +230,7 @@ def assemble(
             listener=listener,
             callers=callbacks,
         ),
-        # The watcher polls the guarded driver on its own thread, so that it polls
-        # even while every worker is held up.
-        watcher=Watcher(
-            breaker, scheduler=scheduler, settings=settings.watcher, listener=listener
-        ),
+        watcher=watcher,
         scheduler=scheduler,
         callbacks=callbacks,
         # Probes are expected to block.

@@ -37,6 +37,9 @@ class BreakerDriver(DriverWrapper):
     ) -> None:
         super().__init__(inner)
         heard = guarded(listener)
+        #: Called whenever a circuit closes; quick, and raises nothing.
+        self.on_close: Callable[[], object] = lambda: None
+        closing = _Closing(self)
         self._shared: list[SharedStorage] = []
 
         def circuit(traffic: Traffic) -> Circuit:
@@ -49,7 +52,10 @@ class BreakerDriver(DriverWrapper):
                 settings=settings,
                 clock=inner.clock,
                 storage=storage,
-                listeners=[_Messenger(heard, inner.name, traffic)] if heard else (),
+                listeners=[
+                    closing,
+                    *([_Messenger(heard, inner.name, traffic)] if heard else ()),
+                ],
                 rng=rng,
             )
 
@@ -92,6 +98,17 @@ class BreakerDriver(DriverWrapper):
     def _with_call(self, error: CircuitOpenError, call: Call) -> CircuitOpenError:
         error.backend, error.operation = self.name, call.label
         return error
+
+
+class _Closing(pybreaker.CircuitBreakerListener):
+    """Notices that a circuit closes."""
+
+    def __init__(self, driver: BreakerDriver) -> None:
+        self._driver = driver
+
+    def state_change(self, cb: Any, old_state: Any, new_state: Any) -> None:
+        if new_state.name == pybreaker.STATE_CLOSED:
+            self._driver.on_close()
 
 
 class _Messenger(pybreaker.CircuitBreakerListener):

@@ -69,6 +69,8 @@ class PollInterval:
         self._earliest = self._earliest_news = -math.inf
         # When a wait that is about to end needs a poll; infinite if none does.
         self._last_at = math.inf
+        # When the pause ends that the backend requested.
+        self._requested = -math.inf
         # Duration of the last poll that was answered.
         self._took_s = 0.0
         #: When the next poll is due; infinite until :meth:`poll_by` is called.
@@ -119,12 +121,28 @@ class PollInterval:
         # A wait that came near its end during the poll might have been polled before.
         self.due = min(self.due, max(self._earliest_news, self._last_at))
 
-    def failed(self, ended: float, retry_after: float | None) -> None:
-        """Back off after a poll that was not answered."""
+    def resume(self, now: float) -> bool:
+        """Poll now if the last polls failed: other calls are answered; return True if sooner.
+
+        A pause that the backend requested is kept.
+        """
+        if not self._failures or self.due == math.inf:
+            return False
+        self._failures = 0
+        planned, self.due = self.due, min(self.due, max(now, self._requested))
+        self._earliest = self._earliest_news = self.due
+        return self.due < planned
+
+    def failed(self, ended: float, retry_after: float | None, *, requested: bool = True) -> None:
+        """Back off after a poll that was not answered.
+
+        ``requested`` means that the backend has asked for the pause, and no circuit of kiln.
+        """
         self._failures += 1
         # The exponent is capped, because days of outage would overflow a float.
         grown = self._settings.interval_s * 2 ** min(self._failures, 30)
         wait_s = max(min(self._settings.max_interval_s, grown), retry_after or 0.0)
+        self._requested = ended + retry_after if retry_after and requested else -math.inf
         # Only ever later, because the backend requested the pause.
         self.due = ended + wait_s * (1 + self._settings.jitter * self._chance())
         self._earliest = self._earliest_news = self.due

@@ -13,6 +13,7 @@ from kiln.clock import Deadline
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.exceptions import (
     AmphoraComputeError,
+    CircuitOpenError,
     InvalidRequest,
     OperationTimeout,
 )
@@ -161,6 +162,12 @@ class Watcher:
         if thread is not None and thread is not threading.current_thread():
             # Not for long: a hanging backend blocks only a daemon thread.
             thread.join(timeout=self._close_s)
+
+    def resume(self) -> None:
+        """Poll now if polls have failed, because the backend answers other calls."""
+        with self._lock:
+            if self._interval.resume(self._clock.monotonic()):
+                self._wake.notify()
 
     @property
     def idle(self) -> bool:
@@ -333,7 +340,9 @@ class Watcher:
         self._report(error)
         retry_after = error.retry_after if isinstance(error, AmphoraComputeError) else None
         with self._lock:
-            self._interval.failed(ended, retry_after)
+            self._interval.failed(
+                ended, retry_after, requested=not isinstance(error, CircuitOpenError)
+            )
 
     def _silent(self, wait: Wait) -> None:
         """Report that a poll has had no answer for a while; runs on the scheduler's thread."""

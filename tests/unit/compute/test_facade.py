@@ -389,6 +389,18 @@ class ARefusingBackend(FacadeTest):
         self.assertIsInstance(error, InstanceNotFoundError)
         self.assertEqual({'closed'}, {circuit.state for circuit in self.compute.circuits()})
 
+    def test_waits_go_on_as_soon_as_a_circuit_closes(self):
+        stack, resumed = self.compute._stack, []
+        self.assertEqual(stack.watcher.resume, stack.breaker.on_close)
+        stack.breaker.on_close = lambda: resumed.append(stack.watcher.resume())
+        self.cloud.faults.add(Fault(call='status', action='refuse'))
+        self.settled_error(self.compute.status('x'))
+        self.cloud.faults.clear()
+        self.assertEqual([], resumed)
+        self.clock.advance(60)
+        self.settled_error(self.compute.status('x'))
+        self.assertEqual([None], resumed)
+
     def test_deletes_continue_while_builds_are_refused(self):
         amphora_id = self.build()
         self.cloud.faults.add(Fault(call='build', action='refuse'))

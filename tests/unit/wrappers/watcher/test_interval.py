@@ -47,6 +47,32 @@ class PaceTest(unittest.TestCase):
             interval.answered(quiet_s, quiet_s, moved=False)
             self.assertAlmostEqual(quiet_s + interval_s, interval.due)
 
+    def test_polls_that_failed_resume_once_the_backend_answers_other_calls(self):
+        interval = self.hurried()
+        for _ in range(9):
+            interval.failed(100.0, None)
+        self.assertGreaterEqual(interval.due, 130.0)
+        self.assertTrue(interval.resume(105.0))
+        self.assertEqual(105.0, interval.due)
+        interval.failed(105.0, None)
+        self.assertLess(interval.due, 108.0)
+
+    def test_a_circuit_is_no_reason_to_wait_once_it_closes_but_a_request_of_the_backend_is(self):
+        for requested, due in ((False, 105.0), (True, 120.0)):
+            interval = self.hurried()
+            interval.failed(100.0, 20.0, requested=requested)
+            self.assertTrue(interval.resume(105.0))
+            self.assertEqual(due, interval.due)
+
+    def test_polls_that_are_answered_or_not_needed_do_not_resume(self):
+        interval = self.interval()
+        self.assertFalse(interval.resume(100.0))
+        interval.poll_by(100.0)
+        interval.answered(100.0, 100.0, moved=False)
+        due = interval.due
+        self.assertFalse(interval.resume(100.1))
+        self.assertEqual(due, interval.due)
+
     def test_a_new_waiter_ends_the_quiet_time_but_not_the_short_interval(self):
         interval = self.hurried(now=0.0)
         interval.answered(300.0, 300.0, moved=False)

@@ -128,6 +128,17 @@ class OutageTest(WatchingTest):
         self.assertTrue(all(gap >= 30 for gap in gaps[-7:-4]), gaps)
         self.assertLess(gaps[-1], 20)
 
+    def test_polls_resume_at_once_when_the_backend_answers_other_calls(self):
+        self.begin()
+        with self.assertLogs(LOG):
+            self.trouble = ServiceUnavailable('Nova is silent.')
+            self.looks(8)
+            self.trouble = None
+            failed_at, polls = self.called_at[-1], len(self.called_at)
+            self.watcher.resume()
+            self.until(lambda: len(self.called_at) > polls)
+        self.assertLess(self.called_at[polls] - failed_at, 30)
+
     def test_there_is_no_poll_before_retry_after(self):
         for error in (CircuitOpenError, RateLimited):
             with self.subTest(error.code), self.assertLogs(LOG):
