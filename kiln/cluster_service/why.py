@@ -118,10 +118,15 @@ def _of_cluster(view: ClusterView, now: float, attention: Attention | None) -> R
 def _of_machines(
     view: ClusterView, unseen: Mapping[str, Cause], attention: Attention | None
 ) -> Iterator[Reason]:
-    again = ', and polls again' if attention is not None and attention.watched else ''
+    watched = attention is not None and attention.watched
+    again = ', and polls again' if watched else ''
     for backend, cause in sorted(unseen.items()):
+        said = 'cannot be polled'
+        if watched and attention is not None and backend not in attention.unseen:
+            # Such as without a token, while the conductor still has one.
+            said = 'cannot be polled by this command; the conductor has not reported that'
         yield Reason(
-            about=f'{view.cluster.name}, its machines', said='cannot be polled', cause=cause,
+            about=f'{view.cluster.name}, its machines', said=said, cause=cause,
             next=f'leaves the states of the nodes as they are{again}',
             do=_do(cause, f"check the backend: 'kiln --backend {backend} compute check'"),
         )  # fmt: skip

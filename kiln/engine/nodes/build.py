@@ -121,8 +121,7 @@ class Build(_Making):
         # Neither a store that is away nor another owner of the cluster is the driver's refusal.
         passing = isinstance(error, StoreError | LeaseLost)
         if passing or getattr(error, 'retryable', False):
-            pause_s = lifecycle.pause_s(member.tries, getattr(error, 'retry_after', None))
-            member.not_before = self._tx.monotonic + pause_s
+            member.not_before = self._tx.monotonic + lifecycle.pause_after(error, member.tries)
         else:
             message = f'Cannot build node {node.name}: its driver does not say what it is given.'
             self._state.refusal = Cause(code='no_bootstrap', message=message, because=cause)

@@ -163,12 +163,23 @@ def pause_s(tries: int, retry_after: float | None = None) -> float:
     return max(grown, retry_after or 0.0)
 
 
+def pause_after(error: BaseException, tries: int) -> float:
+    """Return how long to wait after a failure, which is one of a number in a row."""
+    retry_after = getattr(error, 'retry_after', None)
+    if retry_after is not None and any(
+        isinstance(one, CircuitOpenError) for one in (error, error.__cause__)
+    ):
+        # A circuit spares its backend itself, and says when it lets calls pass again.
+        tries = 1
+    return pause_s(tries, retry_after)
+
+
 def after_failure(kind: ActionKind, node: Node, error: BaseException, tries: int) -> Verdict:
     """Return the effect of a failed action on a node.
 
     :param tries: the number of failures in a row, including this one.
     """
-    pause = pause_s(tries, getattr(error, 'retry_after', None))
+    pause = pause_after(error, tries)
     again = Verdict(node.state, hindrance_of(error), pause)
     failed = Verdict(NodeState.FAILED, cause_of(error), None)
     if kind is ActionKind.BUILD:

@@ -13,11 +13,13 @@ from kiln.engine.plan.lifecycle import (
     after_failure,
     cause_of,
     next_action,
+    pause_after,
     pause_s,
     poll_pause_s,
 )
 from kiln.exceptions import (
     AmphoraBuildError,
+    BuildOutcomeUnknown,
     ChangeFailed,
     CircuitOpenError,
     InstanceNotFoundError,
@@ -157,6 +159,15 @@ class AfterFailure(unittest.TestCase):
             (ServiceTimeout('x'), ValueError('y')),
         ):
             self.assertIsNotNone(self.after(act, error, NodeState.DELETING, 1000).again_s)
+
+    def test_an_open_circuit_is_waited_for_as_long_as_it_says_however_often(self):
+        circuit = CircuitOpenError('Open.', retry_after=7.0)
+        unknown = BuildOutcomeUnknown('Unknown.', retry_after=7.0)
+        unknown.__cause__ = circuit
+        self.assertEqual([7.0, 7.0], [pause_after(one, 9) for one in (circuit, unknown)])
+        by_hand = CircuitOpenError('Opened by hand.')
+        self.assertEqual(LONGEST_PAUSE_S, pause_after(by_hand, 9))
+        self.assertEqual(LONGEST_PAUSE_S, pause_after(ServiceUnavailable('Away.'), 9))
 
     def test_each_failure_in_a_row_doubles_the_pause_up_to_a_minute(self):
         self.assertEqual([1, 2, 4, 8], [pause_s(tries) for tries in range(1, 5)])
