@@ -48,7 +48,7 @@ class DeletionProof:
         held: otherwise it could be a node of another owner by now.
         """
         self.busy = False
-        tx = self._state.tx
+        tx, before = self._state.tx, self.left
         if error is None:
             self.left = found
         else:
@@ -62,7 +62,8 @@ class DeletionProof:
         operation = tx.operation
         if operation is None or operation.cancelled or operation.kind is not OperationKind.DELETE:
             return
-        for name, amphora_id in found:
+        # What only one list has can have gone since with its node.
+        for name, amphora_id in (one for one in found if one in before):
             tx.event(
                 'stray-deleted',
                 f'Machine {amphora_id} on {name} is deleted: it is not recorded, and its cluster '

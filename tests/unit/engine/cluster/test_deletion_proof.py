@@ -26,7 +26,14 @@ class Strays(Site):
         self.proof.take((('noop', self.stray),), None)
         return self.state.tx.launches
 
+    def test_a_machine_that_only_one_list_has_is_no_stray_as_the_list_can_be_old(self):
+        self.assertEqual([], self.found(OperationKind.DELETE))
+        self.proof.take((), None)
+        self.assertEqual([], self.found(OperationKind.DELETE))
+        self.assertLess(self.state.tx.monotonic, self.state.nodes.next_at, 'and polled for again')
+
     def test_a_stray_is_deleted_after_the_commit_that_proves_the_lease(self):
+        self.found(OperationKind.DELETE)
         (launch,) = self.found(OperationKind.DELETE)
         self.assertEqual([self.stray], list(self.machines()))
         with self.assertLogs('kiln.engine.cluster.deletion_proof', 'WARNING'):
