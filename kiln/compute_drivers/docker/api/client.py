@@ -179,7 +179,8 @@ class Engine:
         return engine
 
     def _connect(self, asked: Asked) -> Session:
-        with self._lock:
+        # One thread asks for the version, and the others wait for it.
+        with waiting_for(self._whom), self._lock:
             if self._session is None:
                 self._session = self._made(self._spoken(asked))
             return self._session

@@ -11,6 +11,7 @@ import unittest
 from kiln.clock import SYSTEM_CLOCK
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api.client import Engine
+from kiln.foreign.waiting import Wait, noted_in
 from tests.unit.compute_drivers.docker.test_settings import options
 
 ASKED = Asked(verb='get', subject='c1')
@@ -118,6 +119,14 @@ class Opened(Case):
         engine = self.on_tcp()
         self.during_it(engine, lambda: engine.is_podman(ASKED))
         self.assertEqual(1, self.server.versions)
+
+    def test_it_waits_for_the_engine_by_its_url(self):
+        engine, wait, seen = self.on_tcp(), Wait(), []
+        self.server.meanwhile = lambda: seen.append(wait.whom)
+        with noted_in(wait):
+            engine.is_podman(ASKED)
+        url = f'tcp://127.0.0.1:{self.server.server_address[1]}'
+        self.assertEqual([f'the engine at {url}'], seen)
 
     def test_it_is_closed_if_the_engine_is_closed_meanwhile(self):
         engine = self.on_tcp()
