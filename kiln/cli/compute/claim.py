@@ -7,6 +7,7 @@ import argparse
 from kiln.cli.arguments import TIMEOUT, argument
 from kiln.cli.base import KilnShow, Rows
 from kiln.cli.output.views import amphora_fields, fields
+from kiln.exceptions import InstanceNotFoundError
 
 
 class Claim(KilnShow):
@@ -34,6 +35,10 @@ class Claim(KilnShow):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         with self.app.open_backend() as compute:
             given = {'amphora_id': parsed_args.id, 'timeout': parsed_args.timeout}
-            compute.claim(build_key=parsed_args.build_key, **given).result()
+            try:
+                compute.claim(build_key=parsed_args.build_key, **given).result()
+            except InstanceNotFoundError as exc:
+                exc.args = (f'{exc} A claim takes the id of the machine, not its name.',)
+                raise
             found = compute.get_amphora(**given).result()
             return fields(amphora_fields(found, self.app.clock.time()))

@@ -223,8 +223,8 @@ def _fails_each_time(error: BaseException) -> bool:
     return error.outcome is Outcome.NOT_APPLIED and not passing
 
 
-#: Advice with these words is for callers that build. The engine builds again by itself.
-_FOR_BUILDERS = 'build key'
+#: Advice with these words is for callers that repeat a call, as the engine does by itself.
+_FOR_CALLERS = ('build key', 'retry_after')
 
 
 def cause_of(error: BaseException) -> Cause:
@@ -238,7 +238,7 @@ def cause_of(error: BaseException) -> Cause:
         inner = Cause(code='provider', message=error.fault)
     code = error.code if isinstance(error, KilnError) else 'unforeseen'
     hint = error.remedy if isinstance(error, KilnError) else ''
-    if _FOR_BUILDERS in hint:
+    if any(word in hint for word in _FOR_CALLERS):
         hint = ''
     text = str(error) or type(error).__name__
     if isinstance(error, ClusterDriverError):

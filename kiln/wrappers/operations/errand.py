@@ -25,7 +25,9 @@ class NoAnswerSoFar(AmphoraComputeError):
     """The backend has not answered a call that is under way; reported, never raised."""
 
     code = 'no_answer_so_far'
-    remedy = 'Check the backend; kiln waits until the time limit of the call.'
+    remedy = (
+        'Check the backend, unless it is just busy; kiln waits until the time limit of the call.'
+    )
 
 
 def no_answer_so_far(backend: str, about: str, wait: Wait) -> NoAnswerSoFar:

@@ -41,6 +41,7 @@ class Claiming(Shell):
     def test_a_name_is_not_an_id(self):
         err = self.fails(3, 'compute', 'claim', 'by-hand', '--build-key', 'web-1')
         self.assertIn('Cannot claim amphora by-hand: it does not exist.', err)
+        self.assertIn('A claim takes the id of the machine, not its name.', err)
 
     def test_a_key_is_required(self):
         self.assertIn('--build-key', self.fails(2, 'compute', 'claim', self.id))

@@ -249,7 +249,7 @@ class AfterADefect(Site):
         parts = dataclasses.replace(self.parts, store=Defective(self.store))
         watch = StandingCheck(parts, 'tests', self.fail)
         self.addCleanup(watch.close)
-        with self.assertLogs('kiln.engine.health.standing_check', 'ERROR'):
+        with self.assertLogs('kiln.engine.failures', 'ERROR'):
             watch.start()
             self.until(lambda: self.states(cluster)[NodeState.UNHEALTHY])
 
