@@ -15,7 +15,7 @@ from kiln.clock import Clock
 #: Seconds after which a list of changes should have reported a server.
 _SILENT_S = 3.0
 #: Seconds between two requests for a server that does not disappear.
-_AGAIN_S = 10.0
+_AGAIN_S = 5.0
 #: Seconds for which an end is reported again to readers with an old cursor.
 _KEPT_S = 3600.0
 

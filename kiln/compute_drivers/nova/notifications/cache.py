@@ -31,6 +31,8 @@ class _Entry(NamedTuple):
     server: Server
     number: int
     at: float
+    #: True if the bus reported it.
+    told: bool
 
 
 class News:
@@ -72,7 +74,7 @@ class News:
     def tell(self, server: Server) -> None:
         """Store a state that the bus reported."""
         with self._lock:
-            self._put(server)
+            self._put(server, told=True)
 
     def note(self, server: Server, asked_at: str) -> None:
         """Store a state that Nova returned, unless the bus reported it since that place."""
@@ -80,7 +82,7 @@ class News:
             number = self._number(asked_at)
             known = self._entries.get(server['id'])
             if number is not None and (known is None or known.number <= number):
-                self._put(server)
+                self._put(server, told=False)
 
     def doubt(self, server_id: str) -> None:
         """Treat a server as unknown until its next report."""
@@ -88,9 +90,10 @@ class News:
             if entry := self._entries.get(server_id):
                 self._entries[server_id] = entry._replace(at=-math.inf)
 
-    def _put(self, server: Server) -> None:
+    def _put(self, server: Server, *, told: bool) -> None:
         self._newest += 1
-        self._entries[server['id']] = _Entry(server, self._newest, self._clock.monotonic())
+        now = self._clock.monotonic()
+        self._entries[server['id']] = _Entry(server, self._newest, now, told)
         self._entries.move_to_end(server['id'])
         if len(self._entries) > MEMORY:
             _, oldest = self._entries.popitem(last=False)
@@ -129,6 +132,12 @@ class News:
             if entry is None or self._clock.monotonic() - entry.at > TRUSTED_S:
                 return None
             return entry.server
+
+    def reported(self, server_id: str) -> Server | None:
+        """Return what is known about a server if the bus reported it."""
+        with self._lock:
+            entry = self._entries.get(server_id)
+        return self.known(server_id) if entry is not None and entry.told else None
 
     def _place(self) -> str:
         return self._session and f'{self._session}.{self._newest}'

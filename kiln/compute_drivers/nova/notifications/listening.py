@@ -236,7 +236,8 @@ class ListeningDriver(ServerDriver):
         return Changes(statuses=(*statuses.values(), *found.values()), gone=tuple(gone))
 
     def _leaving(self, server_id: str) -> bool:
-        server = self._news.known(server_id)
+        # What Nova's API says of a delete under way is no promise that its end is reported.
+        server = self._news.reported(server_id)
         return server is not None and translate.state_of(server) is State.DELETING
 
     def _asked(self, server_ids: Collection[str]) -> Mapping[str, ComputeStatus]:

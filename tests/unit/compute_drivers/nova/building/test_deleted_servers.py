@@ -29,7 +29,7 @@ class DeparturesTest(unittest.TestCase):
         self.departures.began('a')
         self.clock.advance(3)
         self.departures.unheard(())
-        self.clock.advance(9.9)
+        self.clock.advance(4.9)
         self.assertEqual([], self.departures.unheard(()))
         self.clock.advance(0.1)
         self.assertEqual(['a'], self.departures.unheard(()))
