@@ -236,7 +236,7 @@ class ListeningDriver(ServerDriver):
         return Changes(statuses=(*statuses.values(), *found.values()), gone=tuple(gone))
 
     def _leaving(self, server_id: str) -> bool:
-        # What Nova's API says of a delete under way is no promise that its end is reported.
+        # Nova's API shows a delete under way, and the end can remain without a report.
         server = self._news.reported(server_id)
         return server is not None and translate.state_of(server) is State.DELETING
 
