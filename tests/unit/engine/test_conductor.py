@@ -122,7 +122,7 @@ class Trouble(Site):
 
     def test_an_operation_whose_nodes_all_fail_waits_with_a_reason(self):
         self.fault('build:error')
-        _, operation = self.create(group(4), within_s=30)
+        _, operation = self.create(group(4), within_s=12)
         waiting = (OperationState.WAITING, 'held')
 
         def held():

@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import threading
+import uuid
 
 from kiln.compute_drivers.heat.building.names import stack_name
 from kiln.compute_drivers.heat.translate import LOST
@@ -116,14 +117,15 @@ class Building(StackCase):
     def test_a_zone_and_a_group_that_do_not_exist_are_refused_before_any_change(self):
         zone = {'zoneName': 'az1', 'zoneState': {'available': True}}
         self.cloud.answers['GET /os-availability-zone'] = {'availabilityZoneInfo': [zone]}
-        self.cloud.answers['GET /os-server-groups/g-1'] = {'server_group': {'id': 'g-1'}}
-        for wrong in ({'availability_zone': 'az9'}, {'server_group_id': 'g-2'},
+        group, other = (str(uuid.UUID(int=number)) for number in (1, 2))
+        self.cloud.answers[f'GET /os-server-groups/{group}'] = {'server_group': {'id': group}}
+        for wrong in ({'availability_zone': 'az9'}, {'server_group_id': other},
                       {'server_group_id': '../g'}):  # fmt: skip
             with self.subTest(wrong), self.assertRaises(InvalidBuildRequest):
                 self.build(**wrong)
         self.assertNotIn('POST /stacks', self.asked())
         for _ in range(2):
-            self.build(availability_zone='az1', server_group_id='g-1')
+            self.build(availability_zone='az1', server_group_id=group)
         self.assertEqual(2, self.asked().count('POST /stacks'))
 
     def test_a_security_group_that_does_not_exist_is_refused_before_any_change(self):
