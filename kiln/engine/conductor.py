@@ -158,8 +158,6 @@ class Conductor:
             except Exception as exc:
                 self._failures.failed(_TURN, exc)
                 self._closed.wait(self._parts.settings.poll_s)
-            else:
-                self._failures.succeeded(_TURN)
         self._rounds.join(self._grace_s)
         self._release_all()
 
@@ -173,6 +171,8 @@ class Conductor:
         if now >= self._poll_at:
             self._poll_at = now + self._parts.settings.poll_s
             self._search_work()
+            # Other turns can do without the store, and prove nothing.
+            self._failures.succeeded(_TURN)
         if not any(cluster.running for cluster in self._held.values()):
             self._round_at = now
         for scope, cluster in self._held.items():

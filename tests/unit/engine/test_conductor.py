@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import sqlite3
 
 from kiln.cluster_drivers.values import DRAINED, READY, Drained, Readiness
@@ -17,7 +18,7 @@ from kiln.clusters.spec import (
     Shape,
     Strategy,
 )
-from kiln.engine.conductor import SHUN_S
+from kiln.engine.conductor import SHUN_S, Conductor
 from tests.unit.engine.site import SETTINGS, Plain, Site, group
 
 
@@ -288,6 +289,25 @@ class TroubleAtTheBeginning(Site):
         self.assertIn('Work on cluster', logs.output[0])
         self.assertIn('somebody has the lock', logs.output[0])
         self.assert_whole(cluster, 2)
+
+
+class Turns(Site):
+    """Turns of a conductor one by one, without its thread."""
+
+    def test_a_turn_that_does_without_the_store_is_no_proof_that_it_works(self):
+        self.conductor.close()
+        conductor = Conductor(self.parts)
+        conductor._renew_at = math.inf
+        with self.assertLogs('kiln.engine.failures', 'WARNING') as logs:
+            for _ in range(2):
+                self.parts.failures.failed('x', StoreError('Cannot read the store: it is away'))
+            for poll_at in (math.inf, -math.inf):
+                told = len(logs.records)
+                conductor._poll_at = poll_at
+                conductor._put(lambda: None)
+                conductor._turn()
+        self.assertEqual((1, 2), (told, len(logs.records)))
+        self.assertIn('No longer so, after 2 times: The store', logs.output[-1])
 
 
 class WithoutItsStore(Site):
