@@ -26,7 +26,7 @@ class Failures:
         key, reason = what, f'{type(exc).__name__}: {exc}'
         if isinstance(exc, StoreError):
             # Reads and writes fail for one reason, which comes behind what was done.
-            key, reason = _STORE, str(exc).partition(': ')[2]
+            key, reason = _STORE, str(exc).partition(': ')[2] or str(exc)
         with self._lock:
             known, count = self._known.get(key, (None, 0))
             again = known == reason

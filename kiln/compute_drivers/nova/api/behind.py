@@ -8,9 +8,9 @@ from collections.abc import Callable
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import session
 
-from kiln.clock import Clock
+from kiln.clock import Clock, current_deadline
 from kiln.foreign.connection_failures import IN_TIME, causes_of, one_line, reason
-from kiln.foreign.exchange import exchange
+from kiln.foreign.exchange import exchange, left_s
 from kiln.openstack.replies import SERVICES
 
 #: Without them Nova builds nothing.
@@ -39,6 +39,8 @@ class Behind:
         """Return a sentence for each service that does not answer; empty if all do."""
         with self._lock:
             if self._clock.monotonic() - self._looked_at >= _FRESH_S:
+                if not _has_time():
+                    return ''
                 self._found = ' '.join(filter(None, map(self._look_at, _NEEDED)))
                 self._looked_at = self._clock.monotonic()
             return self._found
@@ -62,6 +64,19 @@ class Behind:
         if answer.status_code < 500:
             return ''
         return f'{SERVICES[service]} at {root} answers {answer.status_code}.'
+
+
+def _has_time() -> bool:
+    """Return False if the call ends so soon that a service would be silent for lack of time."""
+    needed_s = len(_NEEDED) * _LOOK_S
+    deadline = current_deadline()
+    if deadline is not None and deadline.remaining_s() < needed_s:
+        return False
+    try:
+        left = left_s()
+    except TimeoutError:
+        return False
+    return left is None or left >= needed_s
 
 
 def _unreached(named: str, exc: ksa.ConnectionError) -> str:

@@ -7,6 +7,7 @@ import unittest
 from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
+from kiln.clock import Deadline, deadline_scope
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.nova.api.client import Services
 from kiln.exceptions import AmphoraComputeError, ServiceTimeout
@@ -78,6 +79,14 @@ class Behind(unittest.TestCase):
         self.nova.answers['GET /servers'] = (403, {}, {'forbidden': {'message': 'no'}})
         self.error(self.open(network=self.closed()))
         self.assertEqual([], self.glance.asked)
+
+    def test_a_call_without_time_for_a_look_blames_nobody(self):
+        self.nova.answers['GET /servers'] = FAILED
+        services = self.open(network=self.closed())
+        with deadline_scope(Deadline.after(1.0, self.clock)):
+            self.assertNotIn('Neutron', str(self.error(services)))
+        self.assertEqual([], self.glance.asked)
+        self.assertIn('Neutron', str(self.error(services)))
 
     def test_several_failures_within_seconds_are_one_look(self):
         self.nova.answers['GET /servers'] = FAILED
