@@ -37,7 +37,7 @@ from kiln.cluster_drivers.values import (
     Progress,
     StatusReport,
 )
-from kiln.clusters.exceptions import ClusterDriverError, Problem
+from kiln.clusters.exceptions import ClusterDriverError, MissingCapability, Problem
 from kiln.clusters.models import Cluster, OperationKind
 from kiln.clusters.spec import ClusterTemplate, NodeGroupSpec, Strategy
 from kiln.openstack.heat.requests import part
@@ -89,11 +89,8 @@ class HeatDriver(ClusterDriver):
         :param remove: The nodes that a user named.
         :raises ClusterDriverError: there is no such node, or the template chooses them.
         """
-        if remove:
-            raise ClusterDriverError(
-                f'The template of {self.name} chooses itself which nodes it removes.', 'Name none.'
-            )
-        return StackState.read(cluster.driver_state)
+        ledger = self.template_definition.planned(cluster, remove)
+        return dataclasses.replace(StackState.read(cluster.driver_state), nodes=ledger.write())
 
     # ---- changes ---------------------------------------------------------------------
 
@@ -220,6 +217,12 @@ class HeatDriver(ClusterDriver):
         The stack keeps its name and id. One that is deleted, failed, changed at the moment,
         nested or of another cluster is refused.
         """
+        if self.template_definition.planned(cluster, ()).nodes:
+            raise MissingCapability(
+                f'Cluster driver {self.name} would replace nodes of a stack that it has not made: '
+                f'it numbers them itself.',
+                'Name a driver whose template chooses its nodes, or one of nodes.',
+            )
         client = self._client(context)
         row = find_stack(client, reference)
         check_adoptable(row)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kiln.cluster_drivers.heat.adoption import check_adoptable
 from kiln.cluster_drivers.heat.definition import hidden
 from kiln.cluster_drivers.heat.errors import HeatUnavailable, StackExists, StackNotFound
+from kiln.cluster_drivers.heat.ledger import Ledger
 from kiln.cluster_drivers.heat.mappings import Definition
 from kiln.cluster_drivers.heat.names import (
     belongs,
@@ -36,6 +37,12 @@ class StackDefinition(Protocol):
 
     def load(self, *, overrides: Path | None = None) -> None:
         """Read and check what the stacks are made of."""
+
+    def planned(self, cluster: Cluster, remove: Sequence[str]) -> Ledger:
+        """Return the ledger of the nodes that a cluster is to have, without those that are named.
+
+        Empty where the template chooses its nodes; then none can be named.
+        """
 
     def extract_definition(self, context: Context, cluster: Cluster) -> Definition:
         """Return all that makes the stack of a cluster."""

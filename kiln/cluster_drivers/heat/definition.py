@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kiln.cluster_drivers.heat.hot import MOST_BYTES, Bundle, bundle_of
+from kiln.cluster_drivers.heat.ledger import Ledger, difference, ledger_of
 from kiln.cluster_drivers.heat.mappings import (
     COUNT,
     HOT_TYPES,
+    REMOVED,
     USES,
     Definition,
     OutputMapping,
@@ -86,6 +89,7 @@ class TemplateDefinition(Declarations):
         problems = [*self.mistakes, *found]
         if self.bundle.template:
             problems += [*self._parameter_mistakes(), *self._unmapped(), *self._output_mistakes()]
+            problems += self._ledger_mistakes()
         if problems:
             raise InvalidClusterDriver(dict.fromkeys(problems))
 
@@ -127,10 +131,50 @@ class TemplateDefinition(Declarations):
                     f'the template has no output {mapping.key!r}; it has {has}'
                 )
 
+    def _ledger_mistakes(self) -> Iterator[Problem]:
+        removable = self._removable()
+        shown = {one.group for one in self.outputs.values()}
+        counted = {one.group for one in self.parameters.values() if one.source == f'group.{COUNT}'}
+        for group, name in removable.items():
+            spot = self.spots['parameter', name]
+            if group not in counted:
+                yield spot.problem(f'group {group} also needs a parameter from group.{COUNT}')
+            if group not in shown:
+                yield spot.problem(
+                    f'group {group} also needs an output with group: {group}, by which kiln sees '
+                    f'which nodes there are'
+                )
+        for name, output in self.outputs.items():
+            if output.group is not None and output.group not in removable:
+                yield self.spots['output', name].problem(
+                    f'group {output.group} also needs a parameter from {REMOVED}'
+                )
+
+    def _removable(self) -> Mapping[str | None, str]:
+        """Return the groups of which any node can go, each with the parameter that says so."""
+        return {one.group: name for name, one in self.parameters.items() if one.source == REMOVED}
+
     def _in_template(self, line: int, column: int, message: str) -> Problem:
         return Problem(message=message, file=self.bundle.file, line=line, column=column)
 
     # ---- fill in -------------------------------------------------------------------
+
+    def planned(self, cluster: Cluster, remove: Sequence[str]) -> Ledger:
+        """Return the ledger of the nodes that a cluster is to have; empty without such a group.
+
+        :raises ClusterDriverError: there is no node of a name, or the template chooses it.
+        """
+        removable = self._removable()
+        groups = tuple(group for group in cluster.spec.groups if group.name in removable)
+        names = [group.name for group in groups]
+        if chosen := [name for name in remove if name.rpartition('-')[0] not in names]:
+            raise ClusterDriverError(
+                f'Cannot remove {", ".join(chosen)}: the template of the driver chooses itself '
+                f'which of such nodes go.',
+                f'Name nodes of {", ".join(names)}.' if names else 'Name none.',
+            )
+        spec = dataclasses.replace(cluster.spec, groups=groups)
+        return ledger_of(cluster).changed(spec, cluster.generation, remove)
 
     def get_params(self, context: Context, cluster: Cluster) -> Mapping[str, Any]:
         """Return the value of each parameter; None for one that is left to the template.
@@ -174,10 +218,20 @@ class TemplateDefinition(Declarations):
 
     def get_outputs(self, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the outputs of a cluster from those of its stack; None for an absent one."""
-        return {name: outputs.get(mapping.key) for name, mapping in self.outputs.items()}
+        return {
+            name: mapping.shown(outputs.get(mapping.key)) for name, mapping in self.outputs.items()
+        }
 
     def missed(self, cluster: Cluster, outputs: Mapping[str, Any]) -> str:
-        """Return an empty text: a template that is complete is what was wanted."""
+        """Return which nodes a group has in place of those of the ledger."""
+        ledger = ledger_of(cluster)
+        for mapping in self.outputs.values():
+            if mapping.group is not None:
+                there = mapping.shown(outputs.get(mapping.key))
+                there = there if isinstance(there, Mapping) else {}
+                expected = [node.name for node in ledger.of(mapping.group)]
+                if missed := difference(there, expected):
+                    return missed
         return ''
 
     def _value(self, mapping: ParameterMapping, context: Context, cluster: Cluster) -> Any:

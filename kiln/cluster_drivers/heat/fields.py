@@ -52,6 +52,10 @@ _OUTPUT = Record(
         name='output', kind=Text('the name of an output of the template'),
         help='The output of the template; without it, the one of the same name.',
     ),
+    Field(
+        name='group', kind=Text('the name of a group'),
+        help='The group of whose members it is a map by number; shown by the names of the nodes.',
+    ),
     Field(name='help', kind=Paragraphs(), help='What it shows.'),
     settle=settled(OutputMapping),
     file=FILE_KIND,

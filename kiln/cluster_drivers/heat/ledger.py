@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from kiln.cluster_drivers.heat.state import StackState
 from kiln.clusters.exceptions import ClusterDriverError
+from kiln.clusters.models import Cluster
 from kiln.clusters.spec import ClusterSpec, NodeGroupSpec, Place, Shape, ZoneRule
 
 
@@ -27,7 +29,7 @@ class LedgerNode:
     @property
     def name(self) -> str:
         """The name of the node, and of its resource in the stack."""
-        return f'{self.group}-{self.number}'
+        return node_name(self.group, self.number)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +57,9 @@ class Ledger:
         )
 
     def write(self) -> dict[str, Any]:
-        """Return the ledger as plain data."""
+        """Return the ledger as plain data; nothing as long as no number was given."""
+        if not self.last:
+            return {}
         groups: dict[str, list[list[Any]]] = {}
         for node in self.nodes:
             place = [node.place.flavor, node.place.zone]
@@ -70,6 +74,11 @@ class Ledger:
     def of(self, group: str) -> tuple[LedgerNode, ...]:
         """Return the nodes of a group, the oldest first."""
         return tuple(node for node in self.nodes if node.group == group)
+
+    def free(self, group: str) -> list[int]:
+        """Return the numbers that no node of a group has, up to its last one; 0 is such a one."""
+        taken = {node.number for node in self.of(group)}
+        return [number for number in range(self.last.get(group, 0) + 1) if number not in taken]
 
     def changed(
         self,
@@ -105,6 +114,25 @@ class Ledger:
             removed=tuple(sorted({*remove, *already})),
             generation=generation,
         )
+
+
+def node_name(group: str, number: int | str) -> str:
+    """Return the name of the node of a group that has a number."""
+    return f'{group}-{number}'
+
+
+def ledger_of(cluster: Cluster) -> Ledger:
+    """Return the ledger of a cluster, as it was planned last."""
+    return Ledger.read(StackState.read(cluster.driver_state).nodes)
+
+
+def difference(there: Collection[str], expected: Collection[str]) -> str:
+    """Return which nodes a stack has in place of those of its ledger; empty if it has them."""
+    more, less = set(there) - set(expected), set(expected) - set(there)
+    if not more and not less:
+        return ''
+    names = [', '.join(sorted(names)) for names in (more, less)]
+    return f'The stack has {names[0] or "no others"}, and lacks {names[1] or "none"}.'
 
 
 def places(shape: Shape) -> Sequence[Place]:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kiln.cluster_drivers.heat.ledger import ledger_of, node_name
 from kiln.cluster_drivers.parameters import NAME, NAMING, Parameter, ParameterType
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.models import Cluster
@@ -43,12 +44,15 @@ _MACHINE: Mapping[str, tuple[ParameterType, Callable[[MachineSpec], Any]]] = {
 }
 _SITE = ('site', 'cluster.id', 'cluster.name', 'cluster.coe')
 COUNT = 'count'
+#: The numbers that no node of a group has: with it, kiln says which nodes the group has.
+REMOVED = 'group.removed'
 
 #: The facts that a parameter can have its value from, and their types; a fact of a group
 #: needs its name.
 FACTS: Mapping[str, ParameterType] = {
     **dict.fromkeys(_SITE, _STRING),
     **{f'{scope}.{COUNT}': ParameterType.INTEGER for scope in ('cluster', 'group')},
+    REMOVED: _LIST,
     **{
         f'{scope}.{name}': _MACHINE[name][0] for scope in ('cluster', 'group') for name in _MACHINE
     },
@@ -101,6 +105,8 @@ class OutputMapping:
     name: str = ''
     #: The name of the output in the template; empty for the same name.
     output: str = ''
+    #: The group of whose members the value is a map, by their numbers.
+    group: str | None = None
     help: str = ''
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
@@ -111,6 +117,12 @@ class OutputMapping:
     def key(self) -> str:
         """The name of the output in the template."""
         return self.output or self.name
+
+    def shown(self, value: Any) -> Any:
+        """Return a value as users see it: that of a group has the names of its nodes."""
+        if self.group is None or not isinstance(value, Mapping):
+            return value
+        return {node_name(self.group, number): one for number, one in value.items()}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,6 +141,9 @@ class Definition:
 def fact(name: str, context: Context, cluster: Cluster, group: str | None) -> Any:
     """Return a fact for the parameters of a stack; None if it is unset."""
     scope, _, field = name.partition('.')
+    if name == REMOVED:
+        # Heat takes words for the names of members.
+        return [str(number) for number in ledger_of(cluster).free(group or '')]
     if name in _SITE:
         return {
             'site': context.site,

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kiln.cluster_drivers.heat.ledger_driver import LedgerDefinition, LedgerDriver
+from kiln.cluster_drivers.heat.base import HeatDriver
+from kiln.cluster_drivers.heat.ledger_definition import LedgerDefinition
 from kiln.cluster_drivers.heat.mappings import Definition
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.models import Cluster
@@ -43,7 +44,7 @@ class GeneratedDefinition(LedgerDefinition):
         return {'nodes': outputs.get('nodes') or {}}
 
 
-class Driver(LedgerDriver):
+class Driver(HeatDriver):
     """Builds clusters of servers as stacks of Heat, with a named resource for each node.
 
     Any node can go, from the middle too, and Heat's preview names the nodes that a change

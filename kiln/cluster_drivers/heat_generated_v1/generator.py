@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kiln.cluster_drivers.heat.ledger import LedgerNode
-from kiln.cluster_drivers.heat.ledger_driver import USER_DATA
+from kiln.cluster_drivers.heat.ledger_definition import USER_DATA
 from kiln.cluster_drivers.heat.names import fitting
 from kiln.clusters.spec import MachineSpec
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kiln.cluster_drivers.heat.base import HeatDriver
 from kiln.cluster_drivers.heat.definition import TemplateDefinition
-from kiln.cluster_drivers.heat.ledger_driver import LedgerDefinition, LedgerDriver
+from kiln.cluster_drivers.heat.ledger import difference, ledger_of
+from kiln.cluster_drivers.heat.ledger_definition import LedgerDefinition
 from kiln.cluster_drivers.heat.mappings import Definition
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.models import Cluster
@@ -22,6 +24,9 @@ _TEMPLATES = Path(__file__).parent / 'templates'
 
 class GroupDefinition(LedgerDefinition):
     """What makes the stacks: a template with one group, the same for all clusters."""
+
+    #: A group has one series of indices.
+    one_series = True
 
     def __init__(self) -> None:
         self._template = TemplateDefinition(_TEMPLATES)
@@ -41,7 +46,7 @@ class GroupDefinition(LedgerDefinition):
     def extract_definition(self, context: Context, cluster: Cluster) -> Definition:
         """Return the template, with the nodes of the ledger of a cluster as parameters."""
         bundle = self._template.bundle
-        last = max(self.ledger(cluster).last.values(), default=0)
+        last = max(ledger_of(cluster).last.values(), default=0)
         user_data = self.user_data(context, cluster)
         shown = {'cluster': cluster.name, **params_of(self.nodes(context, cluster), last)}
         secrets = {name: secret for name, (_, secret) in user_data.items()}
@@ -60,15 +65,11 @@ class GroupDefinition(LedgerDefinition):
 
     def missed(self, cluster: Cluster, outputs: Mapping[str, Any]) -> str:
         """Return which members the group has in place of those of the ledger."""
-        there = set(members(outputs).values())
-        expected = {node.name for node in self.ledger(cluster).nodes}
-        if there == expected:
-            return ''
-        more, less = ', '.join(sorted(there - expected)), ', '.join(sorted(expected - there))
-        return f'The group has {more or "no others"}, and lacks {less or "none"}.'
+        expected = [node.name for node in ledger_of(cluster).nodes]
+        return difference(members(outputs).values(), expected)
 
 
-class Driver(LedgerDriver):
+class Driver(HeatDriver):
     """Builds clusters of servers as stacks of Heat with one resource group.
 
     The template is the same for all clusters, and can be replaced by an operator's own. Flavors
@@ -78,8 +79,6 @@ class Driver(LedgerDriver):
     name = manifest.driver
     version = manifest.version
     provides = manifest.provides  # pyright: ignore  # a property in the contract
-    #: A group has one series of indices.
-    one_series = True
 
     def get_template_definition(self) -> GroupDefinition:
         return GroupDefinition()

@@ -246,6 +246,6 @@ class Refusals(AdoptionCase):
 
     def test_a_driver_that_names_all_nodes_itself_goes_on_with_no_stack(self):
         self.driver = on_heat(GeneratedDriver, self.heat, self.clock)
-        with self.assertRaisesRegex(MissingCapability, 'would replace all nodes'):
+        with self.assertRaisesRegex(MissingCapability, 'would replace nodes of a stack'):
             self.find()
         self.assertEqual([], self.heat.requests)

@@ -7,6 +7,7 @@ import unittest
 
 from kiln.cluster_drivers.heat.definition import TemplateDefinition, hidden
 from kiln.cluster_drivers.heat.mappings import FACTS, OutputMapping, ParameterMapping
+from kiln.cluster_drivers.heat.state import StackState
 from kiln.cluster_drivers.parameters import ParameterType
 from kiln.cluster_drivers.templates.mappings import Spot
 from kiln.clusters.exceptions import ClusterDriverError, InvalidClusterDriver
@@ -144,6 +145,102 @@ class Mappings(DefinitionCase):
         mine.load()
         theirs.load(overrides=other)
         self.assertNotEqual(mine.bundle.digest, theirs.bundle.digest)
+
+
+class Removals(DefinitionCase):
+    """A group of which any node can go: kiln numbers its nodes, and the template obeys."""
+
+    STACK = STACK.replace('  image:', '  removed: {type: json, default: []}\n  image:').replace(
+        'names: {value: 1}', 'workers: {value: 1}'
+    )
+    REMOVED = ParameterMapping(name='removed', source='group.removed', group='work')
+    WORKERS = OutputMapping(name='workers', group='work')
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / 'stack.yaml').write_text(self.STACK)
+
+    def removable(self):
+        return self.loaded(self.REMOVED, outputs=[self.WORKERS])
+
+    def changed(self, definition, cluster, text, *remove):
+        spec, generation = cluster_of(text).spec, cluster.generation + 1
+        cluster = dataclasses.replace(cluster, spec=spec, generation=generation)
+        nodes = definition.planned(cluster, remove).write()
+        return dataclasses.replace(cluster, driver_state=StackState(nodes=nodes).write())
+
+    def test_003_6_the_template_is_told_the_numbers_that_no_node_has(self):
+        found = self.removable()
+        cluster = self.changed(found, cluster_of(FILE), FILE)
+        told = found.extract_definition(context(), cluster).params
+        self.assertEqual((3, ['0']), (told['count'], told['removed']))
+        cluster = self.changed(found, cluster, FILE.replace('3', '2'), 'work-2')
+        told = found.extract_definition(context(), cluster).params
+        self.assertEqual((2, ['0', '2']), (told['count'], told['removed']))
+        cluster = self.changed(found, cluster, FILE)
+        told = found.extract_definition(context(), cluster).params
+        self.assertEqual((3, ['0', '2']), (told['count'], told['removed']))
+
+    def test_a_group_that_is_dropped_has_all_its_numbers_removed(self):
+        found = self.removable()
+        cluster = self.changed(found, cluster_of(FILE), FILE)
+        cluster = self.changed(found, cluster, FILE.replace('work', 'other'))
+        told = found.extract_definition(context(), cluster).params
+        self.assertEqual((0, ['0', '1', '2', '3']), (told['count'], told['removed']))
+
+    def test_an_output_of_the_group_has_the_names_of_its_nodes(self):
+        found = self.removable()
+        self.assertEqual(
+            {'workers': {'work-1': '10.0.0.3', 'work-3': '10.0.0.4'}},
+            found.get_outputs({'workers': {'1': '10.0.0.3', '3': '10.0.0.4'}}),
+        )
+        self.assertEqual({'workers': None}, found.get_outputs({}))
+
+    def test_a_stack_with_other_nodes_than_the_ledger_is_not_what_was_wanted(self):
+        found = self.removable()
+        cluster = self.changed(found, cluster_of(FILE), FILE)
+        self.assertEqual('', found.missed(cluster, {'workers': {'1': 'a', '2': 'b', '3': 'c'}}))
+        self.assertEqual(
+            'The stack has work-4, and lacks work-2.',
+            found.missed(cluster, {'workers': {'1': 'a', '3': 'b', '4': 'c'}}),
+        )
+        for nothing in ({}, {'workers': None}, {'workers': 'none'}):
+            with self.subTest(nothing):
+                self.assertEqual(
+                    'The stack has no others, and lacks work-1, work-2, work-3.',
+                    found.missed(cluster, nothing),
+                )
+
+    def test_a_node_of_a_group_that_the_template_chooses_from_cannot_be_named(self):
+        found = self.removable()
+        text = FILE + '  - {name: other, count: 2}\n'
+        cluster = self.changed(found, cluster_of(text), text)
+        with self.assertRaisesRegex(
+            ClusterDriverError, 'Cannot remove other-1: the template .* Name nodes of work.'
+        ):
+            found.planned(cluster, ['work-2', 'other-1'])
+        with self.assertRaisesRegex(ClusterDriverError, 'has no node work-9'):
+            found.planned(cluster, ['work-9'])
+
+    def test_without_such_a_group_nothing_is_kept_and_no_node_can_be_named(self):
+        (self.folder / 'stack.yaml').write_text(STACK)
+        found = self.loaded()
+        self.assertEqual({}, found.planned(cluster_of(FILE), ()).write())
+        with self.assertRaisesRegex(ClusterDriverError, 'Name none.'):
+            found.planned(cluster_of(FILE), ['work-1'])
+
+    def test_what_kiln_needs_to_know_of_the_group_is_demanded(self):
+        only = self.mistakes(self.REMOVED, without=['count'])
+        self.assertEqual(
+            [('stack.yaml', "parameter 'count' has neither a mapping nor a default"),
+             ('driver.yaml', 'group work also needs a parameter from group.count'),
+             ('driver.yaml', 'group work also needs an output with group: work, by which kiln '
+                             'sees which nodes there are')],
+            [(file, message) for file, _, message in only],
+        )  # fmt: skip
+        ((file, line, message),) = self.mistakes(outputs=[self.WORKERS])
+        self.assertEqual(('driver.yaml', 9), (file, line))
+        self.assertEqual('group work also needs a parameter from group.removed', message)
 
 
 class Values(DefinitionCase):

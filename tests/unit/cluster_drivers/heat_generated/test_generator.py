@@ -5,7 +5,7 @@ import json
 import unittest
 
 from kiln.cluster_drivers.heat.ledger import LedgerNode
-from kiln.cluster_drivers.heat.ledger_driver import MOST_RESOURCES
+from kiln.cluster_drivers.heat.ledger_definition import MOST_RESOURCES
 from kiln.cluster_drivers.heat_generated_v1.driver import Driver
 from kiln.cluster_drivers.heat_generated_v1.generator import template_of
 from kiln.clusters.spec import MachineSpec, Place

@@ -1,20 +1,17 @@
-"""Base of drivers on Heat that say themselves which nodes a stack has: those of a ledger."""
+"""Base of definitions in Python of stacks whose nodes are those of a ledger."""
 
 from __future__ import annotations
 
 import abc
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from kiln.cluster_drivers.heat.base import HeatDriver
 from kiln.cluster_drivers.heat.cluster_stack import StackDefinition
-from kiln.cluster_drivers.heat.ledger import Ledger, LedgerNode, misplaced
-from kiln.cluster_drivers.heat.state import StackState
+from kiln.cluster_drivers.heat.ledger import Ledger, LedgerNode, ledger_of, misplaced
 from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.templates.declarations import group_path, secret_of
-from kiln.cluster_drivers.values import Context, Existing
-from kiln.clusters.exceptions import ClusterDriverError, MissingCapability, Problem
+from kiln.cluster_drivers.values import Context
+from kiln.clusters.exceptions import ClusterDriverError, Problem
 from kiln.clusters.models import Cluster
 from kiln.clusters.spec import MachineSpec, NodeGroupSpec
 
@@ -29,7 +26,10 @@ _NEEDED = ('image', 'flavor', 'networks')
 
 
 class LedgerDefinition(StackDefinition, abc.ABC):
-    """What makes stacks whose nodes are those of a ledger."""
+    """What makes stacks whose nodes are those of a ledger: any node can go."""
+
+    #: True if the groups of a cluster share one series of numbers.
+    one_series: ClassVar[bool] = False
 
     @abc.abstractmethod
     def resources_of(self, machine: MachineSpec) -> int:
@@ -43,9 +43,11 @@ class LedgerDefinition(StackDefinition, abc.ABC):
 
     # ---- what a stack is made from -----------------------------------------------------
 
-    def ledger(self, cluster: Cluster) -> Ledger:
-        """Return the ledger of a cluster, as it was planned."""
-        return Ledger.read(StackState.read(cluster.driver_state).nodes)
+    def planned(self, cluster: Cluster, remove: Sequence[str]) -> Ledger:
+        """Return the ledger of the nodes that a cluster is to have."""
+        return ledger_of(cluster).changed(
+            cluster.spec, cluster.generation, remove, one_series=self.one_series
+        )
 
     def nodes(
         self, context: Context, cluster: Cluster
@@ -55,8 +57,8 @@ class LedgerDefinition(StackDefinition, abc.ABC):
             group.name: context.effective(cluster, group.name).machine
             for group in cluster.spec.groups
         }
-        ledger = self.ledger(cluster)
-        return [(node, machines[node.group]) for node in ledger.nodes if node.group in machines]
+        nodes = ledger_of(cluster).nodes
+        return [(node, machines[node.group]) for node in nodes if node.group in machines]
 
     def user_data(self, context: Context, cluster: Cluster) -> Mapping[str, tuple[str, str]]:
         """Return the name of the secret with the user data, and the secret; empty without one."""
@@ -105,27 +107,3 @@ class LedgerDefinition(StackDefinition, abc.ABC):
             for name in group.machine.parameters:
                 message = f'{name} is not a parameter of groups'
                 yield Problem(message=message, path=f'{where}.parameters.{name}')
-
-
-class LedgerDriver(HeatDriver):
-    """Builds each cluster as a stack whose nodes are those of a ledger: any node can go."""
-
-    #: True if the groups of a cluster share one series of numbers.
-    one_series: ClassVar[bool] = False
-
-    def planned(
-        self, context: Context, cluster: Cluster, remove: Sequence[str] = ()
-    ) -> StackState:
-        """Return the state with the nodes that the cluster is to have."""
-        former = StackState.read(cluster.driver_state)
-        ledger = Ledger.read(former.nodes).changed(
-            cluster.spec, cluster.generation, remove, one_series=self.one_series
-        )
-        return dataclasses.replace(former, nodes=ledger.write())
-
-    def find_existing(self, context: Context, cluster: Cluster, reference: str) -> Existing:
-        """Refuse: the nodes of a ledger have names that no other stack has."""
-        raise MissingCapability(
-            f'Cluster driver {self.name} would replace all nodes of a stack that it has not made.',
-            'Name a driver with the template of the stack, or one of nodes.',
-        )
