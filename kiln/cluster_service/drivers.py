@@ -13,7 +13,7 @@ from kiln.cluster_drivers.discovery.discovery import Catalogue, LoadedDriver
 from kiln.cluster_drivers.selection.matching import Preference
 from kiln.cluster_drivers.selection.request import Image, Request
 from kiln.cluster_drivers.selection.selection import Decision, resolve
-from kiln.clusters.exceptions import ClusterDriverUnusable, DriverSelectionError
+from kiln.clusters.exceptions import ClusterDriverUnusable, ClusterError, DriverSelectionError
 from kiln.clusters.models import DriverPin
 from kiln.clusters.spec import ClusterSpec
 
@@ -69,6 +69,16 @@ class SiteDrivers:
             image=image,
             preferences=self._preferences,
         )
+
+    def has_own_engine(self, spec: ClusterSpec, named: str | None = None) -> bool:
+        """Return whether, without regard to its image, a cluster gets a driver with an engine.
+
+        False as long as only the image can say which driver it gets.
+        """
+        try:
+            return not self.plans_nodes(self.choose(spec, named=named).pin)
+        except ClusterError:
+            return False
 
     def open(self, pin: DriverPin) -> ClusterDriver:
         """Return the driver that a cluster belongs to, the same one each time.

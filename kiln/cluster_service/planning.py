@@ -186,7 +186,9 @@ class Planning:
     def _(self, request: requests.MoveDriver) -> Proposal:
         there, _ = self._there(request.cluster)
         named = request.driver or there.pin.name
-        decision = self._drivers.choose(there.spec, named=named, image=self._image(there.spec))
+        decision = self._drivers.choose(
+            there.spec, named=named, image=self._image(there.spec, named)
+        )
         moved = dataclasses.replace(there, pin=decision.pin, decision=decision.to_dict())
         return self._changed(there, moved, OperationKind.UPGRADE, notices=decision.notices)
 
@@ -479,8 +481,11 @@ class Planning:
         )
         return ScaleChoice(driver, context, cluster, self._meter)
 
-    def _image(self, spec: ClusterSpec) -> Image | None:
+    def _image(self, spec: ClusterSpec, named: str | None = None) -> Image | None:
         """Return the image that shows the cluster's operating system: its own, or a group's."""
+        if self._drivers.has_own_engine(spec, named):
+            # Which has images of its own, that no backend of the site need have.
+            return None
         for machine in (spec.machine, *(group.machine for group in spec.groups)):
             if machine.image is not None:
                 return self._images(over(spec.machine, machine))

@@ -2,6 +2,7 @@
 
 import collections
 import json
+import shutil
 
 from kiln.cluster_service.preflight import AT_ONCE
 from kiln.cluster_service.requests import (
@@ -28,11 +29,17 @@ from kiln.clusters.spec import MachineSpec
 from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault
-from kiln.exceptions import AmphoraComputeError, AuthenticationFailed, UnsupportedOperation
+from kiln.exceptions import (
+    AmphoraComputeError,
+    AuthenticationFailed,
+    InvalidBuildRequest,
+    UnsupportedOperation,
+)
 from kiln.models import Ability, AmphoraType, Limits
 from tests.unit.cluster_service.site import CLOUD, WEB, ConductedCase, SiteCase, declared
 from tests.unit.engine.groups import units
 from tests.unit.engine.site import STACK
+from tests.unit.test_layering import ROOT
 
 
 class New(SiteCase):
@@ -303,6 +310,33 @@ class WrongCredentials(SiteCase):
             page = {'cluster': 'web', 'coe': 'nodes', 'image': 'i', 'nodegroups': groups} | more
             with self.subTest(more), self.assertRaises(AuthenticationFailed):
                 self.plan(json.dumps(page))
+
+
+class ImagesOfAnotherEngine(SiteCase):
+    """The backend of the site does not have the image, and does not build the nodes."""
+
+    def open_backend(self, name):
+        class Lacking(NoopDriver):
+            def _describe_image(self, image):
+                raise InvalidBuildRequest(f'no such image: {image}')
+
+        return Compute(Lacking(cloud=self.cloud), settings=STACK)
+
+    def setUp(self):
+        super().setUp()
+        examples = ROOT / 'doc/examples/cluster_drivers'
+        shutil.copytree(examples / 'stack_v1', self.driver_path / 'stack_v1')
+
+    def test_an_image_is_not_looked_for_where_an_engine_of_the_driver_has_it(self):
+        for names in ('driver: stack_v1', 'coe: stack', 'coe: stack\ndriver: stack_v1'):
+            with self.subTest(names):
+                cluster = self.plan(WEB.replace('coe: nodes', names)).cluster
+                self.assertEqual('stack_v1', cluster.pin.name)
+
+    def test_it_is_looked_for_where_the_backend_builds_the_nodes(self):
+        for names in ('driver: nodes_v1', 'coe: nodes'):
+            with self.subTest(names), self.assertRaisesRegex(InvalidCluster, 'no such image'):
+                self.plan(WEB.replace('coe: nodes', names))
 
 
 class Unable(SiteCase):
