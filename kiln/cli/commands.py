@@ -25,6 +25,7 @@ _COMMANDS = {
     'cluster.reboot_rebuild_adopt_check': 'cluster reboot, cluster rebuild, cluster adopt, '
     'cluster check',
     'cluster.adopt_stack': 'cluster adopt-stack',
+    'cluster.forget_stack': 'cluster forget-stack',
     'cluster.pause_resume': 'cluster pause, cluster resume',
     'cluster.rotate': 'cluster rotate',
     'cluster.metrics': 'cluster metrics',

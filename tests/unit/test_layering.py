@@ -227,6 +227,7 @@ HOMES = {
         'kiln.yaml_schema.syntax_errors',
         'kiln.cluster_file.writing',
         'kiln.cluster_drivers.discovery.manifest',
+        'kiln.cluster_drivers.heat.retaining',
         'kiln.cluster_drivers.templates.quoting',
         'kiln.cluster_drivers.templates.literal_places',
         'kiln.testing.clusters.cloud_config',

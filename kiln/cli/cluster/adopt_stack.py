@@ -102,7 +102,7 @@ class AdoptStack(Declaring):
             self.app.say(
                 f'Stack {name} still has the servers in Heat: what changes or deletes the stack '
                 f'changes or deletes nodes of {cluster}. Have Heat let go of them: '
-                f"'openstack stack abandon {name}', or as the guide to Heat says."
+                f"'kiln cluster forget-stack {cluster} {name}'."
             )
 
 

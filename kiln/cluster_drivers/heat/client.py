@@ -19,7 +19,15 @@ from kiln.clusters.exceptions import ClusterDriverError
 from kiln.exceptions import ConfigurationError
 from kiln.foreign.connection_failures import IN_TIME, causes_of, one_line, reason
 from kiln.foreign.exchange import exchange
-from kiln.openstack.heat.requests import PAGE, SERVICE, StackRequests, part, stack_path
+from kiln.openstack.heat.requests import (
+    DEPTH,
+    PAGE,
+    SERVICE,
+    StackRequests,
+    listed,
+    part,
+    stack_path,
+)
 from kiln.openstack.heat.rows import Preview, StackRow
 from kiln.openstack.replies import Reply
 from kiln.openstack.session import open_session
@@ -62,7 +70,50 @@ class HeatClient(StackRequests):
             if isinstance(one, Mapping)
         }
 
+    def resources(self, name: str, id_: str) -> Sequence[Mapping[str, Any]]:
+        """Return the resources of a stack and its nested ones, as Heat has them."""
+        found = self.ask(
+            f'read the resources of stack {name}', 'GET', f'{stack_path(name, id_)}/resources',
+            query={'nested_depth': DEPTH},
+        )  # fmt: skip
+        return listed(found, 'resources')
+
+    def template(self, name: str, id_: str) -> Mapping[str, Any]:
+        """Return the template of a stack."""
+        return self._part_of(name, id_, 'template')
+
+    def files(self, name: str, id_: str) -> Mapping[str, str]:
+        """Return the files of a stack by their names, nested templates among them."""
+        return {key: str(text) for key, text in self._part_of(name, id_, 'files').items()}
+
+    def environment(self, name: str, id_: str) -> Mapping[str, Any]:
+        """Return the environment of a stack."""
+        return self._part_of(name, id_, 'environment')
+
+    def _part_of(self, name: str, id_: str, what: str) -> Mapping[str, Any]:
+        path = f'{stack_path(name, id_)}/{what}'
+        return self.ask(f'read the {what} of stack {name}', 'GET', path)
+
     # ---- changes; Heat accepts them, and works later ----------------------------------
+
+    def rewrite(
+        self, row: StackRow, template: Mapping[str, Any], files: Mapping[str, str]
+    ) -> None:
+        """Give a stack another template; its parameters and other files stay as they are."""
+        self.ask(
+            f'update stack {row.name}', 'PATCH', stack_path(row.name, row.id),
+            body=_rewriting(row, template, files),
+        )  # fmt: skip
+
+    def preview_rewriting(
+        self, row: StackRow, template: Mapping[str, Any], files: Mapping[str, str]
+    ) -> Preview:
+        """Return what another template would do; nothing is done."""
+        found = self.ask(
+            f'preview stack {row.name}', 'PATCH', f'{stack_path(row.name, row.id)}/preview',
+            query={'show_nested': 'true'}, body=_rewriting(row, template, files),
+        )  # fmt: skip
+        return Preview.read(part(found, 'resource_changes'))
 
     def create(
         self, name: str, definition: Definition, tags: Sequence[str], timeout_s: float
@@ -148,6 +199,14 @@ def _json(response: Any) -> Any:
         return response.json()
     except ValueError:
         return None
+
+
+def _rewriting(
+    row: StackRow, template: Mapping[str, Any], files: Mapping[str, str]
+) -> dict[str, Any]:
+    # Heat drops the tags of an update without any.
+    tags = {'tags': ','.join(row.tags)} if row.tags else {}
+    return {'template': template, 'files': files, 'disable_rollback': True, **tags}
 
 
 def _body(definition: Definition, tags: Sequence[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ PAGE = 500
 #: Pages after which a list is given up: Heat repeats itself.
 _MOST_PAGES = 100
 #: How deep nested stacks are searched; Heat allows 5.
-_DEPTH = 5
+DEPTH = 5
 #: Events that an answer has.
 _EVENTS = 100
 
@@ -72,7 +72,7 @@ class StackRequests(abc.ABC):
         """Return the resources of a stack and its nested ones that failed."""
         found = self.ask(
             f'read the resources of stack {name}', 'GET', f'{stack_path(name, id_)}/resources',
-            query={'nested_depth': _DEPTH, 'status': 'FAILED'},
+            query={'nested_depth': DEPTH, 'status': 'FAILED'},
         )  # fmt: skip
         return failures(listed(found, 'resources'))
 
@@ -80,7 +80,7 @@ class StackRequests(abc.ABC):
         """Return the servers of a stack and its nested ones."""
         found = self.ask(
             f'read the resources of stack {name}', 'GET', f'{stack_path(name, id_)}/resources',
-            query={'nested_depth': _DEPTH},
+            query={'nested_depth': DEPTH},
         )  # fmt: skip
         return servers(listed(found, 'resources'))
 
@@ -89,7 +89,7 @@ class StackRequests(abc.ABC):
 
         Without one, those of its last change; in both cases as many as an answer has.
         """
-        query = {'nested_depth': _DEPTH, 'limit': _EVENTS}
+        query = {'nested_depth': DEPTH, 'limit': _EVENTS}
         order = {'marker': after, 'sort_dir': 'asc'} if after else {'sort_dir': 'desc'}
         found = self.ask(
             f'read the events of stack {name}', 'GET', f'{stack_path(name, id_)}/events',

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import re
 import subprocess
 import time
 import uuid
@@ -13,7 +12,7 @@ from kiln.cluster_service.requests import AdoptExisting, Declare, Delete
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import OperationState
 from tests.functional.heat import killing, real_kills
-from tests.functional.heat.bench import ask, auth, remove, servers, session
+from tests.functional.heat.bench import ask, auth, remove, servers
 from tests.unit.test_layering import ROOT
 
 MAGNUM = ROOT / 'doc/examples/cluster_drivers/magnum_on_heat_v1'
@@ -209,30 +208,16 @@ class Servers(StackCase):
         self.assertNotIn('note:', plan)
         self.assertEqual(before, self.machines())
         self.kiln('cluster', 'adopt-stack', name, str(file), '--yes')
-        self.assertIn('openstack stack abandon', self.told)
+        self.assertIn(f'kiln cluster forget-stack {spec.name} {name}', self.told)
         self.assertEqual(before, self.machines())
         nodes = json.loads(self.kiln('node', 'list', spec.name, '-f', 'json'))
         self.assertEqual(set(before), {one['compute_id'] for one in nodes})
         self.assertEqual({'ready'}, {one['state'] for one in nodes})
         self.assertIn('nothing to do', self.kiln('up', str(file)))
         self.assertEqual('CREATE_COMPLETE', self.now(self.stack)['stack_status'])
-        self.let_go()
+        self.kiln('cluster', 'forget-stack', spec.name, name)
+        self.assertEqual('DELETE_COMPLETE', self.now(self.stack)['stack_status'])
         self.assertEqual(before, self.facts(*before))
         self.kiln('cluster', 'check', spec.name)
         self.kiln('cluster', 'delete', spec.name, '--yes')
         self.assertEqual({}, self.facts(*before))
-
-    def let_go(self):
-        """Have Heat delete the stack and nothing else, as the guide says."""
-
-        def retained(text):
-            return re.sub(r'(?m)^(    type: OS::.*)$', r'\1\n    deletion_policy: retain', text)
-
-        path = f'/stacks/{self.stack["stack_name"]}/{self.stack["id"]}'
-        # Heat answers with something that is not JSON.
-        session().put(
-            path, json=self.body(retained), endpoint_filter={'service_type': 'orchestration'}
-        )
-        self.until(lambda: self.now(self.stack)['stack_status'] == 'UPDATE_COMPLETE', 'retain')
-        remove(self.stack)
-        self.until(lambda: self.now(self.stack)['stack_status'] == 'DELETE_COMPLETE', 'gone')

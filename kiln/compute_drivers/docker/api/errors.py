@@ -252,10 +252,15 @@ def _plain(asked: Asked, status: int) -> _Kind | None:
 def unanswered(asked: Asked, exc: BaseException, *, at: str = '') -> AmphoraComputeError:
     """Return the error for an unanswered request; with ``at`` nothing was sent at all."""
     causes = tuple(causes_of(exc))
+    if any(isinstance(cause, OSError) and cause.errno == errno.EACCES for cause in causes):
+        # As long as nobody changes that, no other attempt can succeed.
+        return asked.error(
+            PermissionDenied,
+            f'kiln has no access to the socket of the engine{at}. Add its user to the group of '
+            f'the socket, which makes it as good as root.',
+        )
     slow = any(isinstance(cause, (*IN_TIME, TimeoutError)) for cause in causes)
     last = causes[-1]
     why = reason(causes, slow=slow) or one_line(last) or type(last).__name__
-    if any(isinstance(cause, OSError) and cause.errno == errno.EACCES for cause in causes):
-        why += ' (kiln needs access to the socket, which is as good as root)'
     sent = not at and was_sent(causes)
     return asked.unanswered('the engine', why + at, sent=sent, slow=slow)

@@ -122,7 +122,7 @@ class Wholly(AdoptionShell):
         self.assertEqual({}, self.heat.stacks)
 
 
-class Servers(AdoptionShell):
+class MachineShell(AdoptionShell):
     """The servers of the stack are machines of the site's backend, and belong to nobody."""
 
     def setUp(self):
@@ -144,6 +144,8 @@ class Servers(AdoptionShell):
         """Return the file that declares the servers as nodes."""
         return self.ok('cluster', 'adopt-stack', NAME)
 
+
+class Servers(MachineShell):
     def test_without_a_file_one_is_printed_and_nothing_is_done(self):
         text = self.described()
         (spec,) = read(text).clusters
@@ -160,7 +162,7 @@ class Servers(AdoptionShell):
         text = self.described()
         before = [(one['id'], one['name']) for one in self.found()]
         said = self.ok(*self.adopt('--yes', text=text))
-        self.assertIn(f"'openstack stack abandon {NAME}'", self.err)
+        self.assertIn(f"'kiln cluster forget-stack {NAME} {NAME}'", self.err)
         self.assertIn('kube-minions: =3 that exist: kube_minions.0, kube_minions.1', said)
         self.assertNotIn('kube-minions: +', said)
         nodes = self.json('node', 'list', NAME)
@@ -179,7 +181,7 @@ class Servers(AdoptionShell):
         text = self.described()
         said = self.ok(*self.adopt('--plan', text=text))
         self.assertIn('kube-masters: =1 that exist', said)
-        self.assertNotIn('abandon', self.err)
+        self.assertNotIn('forget-stack', self.err)
         self.assertEqual([], self.json('compute', 'list'))
 
     def test_the_question_names_the_servers(self):

@@ -16,9 +16,16 @@ import threading
 import urllib.parse
 import uuid
 
+from tests.unit.cluster_drivers.heat.fake_rows import (
+    GROUP,
+    SERVER,
+    failed_resources,
+    resources,
+    template_of,
+)
+
 #: Seconds that each piece of work takes.
 WORK_S = 12.0
-PORT_TYPE, SERVER, GROUP = 'OS::Neutron::Port', 'OS::Nova::Server', 'OS::Heat::ResourceGroup'
 _PAGE = 1000
 
 
@@ -138,22 +145,36 @@ class FakeHeat:
             parts = path.strip('/').split('/')[2:]
             if parts == ['stacks']:
                 return self._list(query) if method == 'GET' else self._create(body)
+            if parts[3:] == ['template']:
+                return 200, template_of(self.stacks, parts[2])
             stack = self._stack(parts[1], parts[2])
-            rest = parts[3:]
-            if rest == ['resources']:
-                found = failed_resources(stack) if 'status' in query else resources(stack)
-                return 200, {'resources': found}
-            if rest == ['events']:
-                if self.mute:
-                    raise Refusal(500, 'Exception', 'the engine did not answer')
-                return 200, {'events': events(stack, query)}
-            if rest == ['preview']:
-                if self.unforeseen:
-                    raise Refusal(400, 'StackValidationFailed', self.unforeseen)
-                return 200, {'resource_changes': changes(stack, body)}
-            return {'GET': self._show, 'PUT': self._update, 'DELETE': self._delete}[method](
-                stack, body
-            )
+            if method == 'PATCH':
+                # What is not given stays as it was.
+                files = {**stack['files'], **body['files']}
+                body = {**body, 'parameters': stack['parameters'], 'files': files}
+            if parts[3:]:
+                return 200, self._part(parts[3], stack, query, body)
+            methods = {
+                'GET': self._show, 'PUT': self._update, 'PATCH': self._update,
+                'DELETE': self._delete,
+            }  # fmt: skip
+            return methods[method](stack, body)
+
+    def _part(self, what, stack, query, body):
+        """Return a part of a stack, or what an update would do."""
+        if what == 'resources':
+            return {what: failed_resources(stack) if 'status' in query else resources(stack)}
+        if what == 'events':
+            if self.mute:
+                raise Refusal(500, 'Exception', 'the engine did not answer')
+            return {what: events(stack, query)}
+        if what == 'preview':
+            if self.unforeseen:
+                raise Refusal(400, 'StackValidationFailed', self.unforeseen)
+            return {'resource_changes': changes(stack, body)}
+        if what == 'environment':
+            return {'parameters': {}, 'resource_registry': stack['registry']}
+        return stack[what]
 
     def _stack(self, name, id_):
         stack = self.stacks.get(id_) or self.gone.get(id_)
@@ -205,7 +226,7 @@ class FakeHeat:
             raise Refusal(409, 'StackExists', message)
         stack = {
             'id': str(uuid.uuid4()), 'name': body['stack_name'], 'live': {}, 'updated': None,
-            'broken': None, 'members': {}, 'removed': {}, 'events': [],
+            'broken': None, 'members': {}, 'removed': {}, 'events': [], 'registry': {},
         }  # fmt: skip
         self.stacks[stack['id']] = stack
         self._begin(stack, 'CREATE', body)
@@ -371,55 +392,6 @@ def _param(path, template, parameters):
     return found
 
 
-def failed_resources(stack):
-    """Return a failed resource in a nested stack, and the resource that the nested one is."""
-    if not stack['failure'] or stack['status'] != 'FAILED':
-        return []
-    status = f'{stack["action"]}_FAILED'
-    base = f'http://heat/v1/project/stacks/{stack["name"]}'
-    nested = f'{base}-inner/{stack["id"]}-inner'
-    return [
-        {
-            'resource_name': 'workers', 'resource_type': GROUP, 'resource_status': status,
-            'resource_status_reason': 'resources.workers: failed',
-            'links': [
-                {'rel': 'stack', 'href': f'{base}/{stack["id"]}'},
-                {'rel': 'nested', 'href': nested},
-            ],
-        },
-        {
-            'resource_name': '2', 'resource_type': SERVER, 'resource_status': status,
-            'resource_status_reason': f'ResourceInError: {stack["failure"]}',
-            'links': [{'rel': 'stack', 'href': nested}],
-        },
-    ]  # fmt: skip
-
-
-def resources(stack):
-    """Return the servers of a stack, and the nested stacks that lead to those of groups."""
-    base = 'http://heat/v1/project/stacks'
-    found = []
-    for name, one in stack['live'].items():
-        *parents, last = name.split('.') if '.' in name else [name]
-        at = stack['id']
-        for part in [*parents, last] if parents else []:
-            nested = f'{at}-{part}'
-            found.append({
-                'resource_name': part, 'resource_type': GROUP, 'physical_resource_id': nested,
-                'links': [
-                    {'rel': 'stack', 'href': f'{base}/x/{at}'},
-                    {'rel': 'nested', 'href': f'{base}/x/{nested}'},
-                ],
-            })  # fmt: skip
-            at = nested
-        found.append({
-            'resource_name': 'server' if parents else name, 'resource_type': one['type'],
-            'physical_resource_id': one['id'],
-            'links': [{'rel': 'stack', 'href': f'{base}/x/{at}'}],
-        })  # fmt: skip
-    return found
-
-
 def changes(stack, body):
     """Return what an update would add, replace and delete."""
     after = expected({**copy.deepcopy(stack), **body, 'tags': []})
@@ -482,7 +454,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(content)
 
-    do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815  # names of http.server
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815  # names of http.server
 
     def log_message(self, *_):
         pass

@@ -219,9 +219,16 @@ class Silence(unittest.TestCase):
         self.assertIn('ConnectionResetError', str(unanswered(STATUS, ConnectionResetError())))
 
     def test_only_a_socket_that_kiln_has_no_access_to_is_reported_as_such(self):
-        for code, needed in ((errno.EACCES, True), (errno.ECONNRESET, False)):
-            said = str(unanswered(STATUS, OSError(code, 'No.')))
-            self.assertIs(needed, 'kiln needs access to the socket' in said)
+        for code, kind in (
+            (errno.EACCES, PermissionDenied),
+            (errno.ECONNRESET, ServiceUnavailable),
+        ):
+            error = unanswered(STATUS, OSError(code, 'No.'), at=' at unix:///run/engine')
+            self.assertIs(type(error), kind)
+            is_denied = kind is PermissionDenied
+            self.assertIs(is_denied, 'socket of the engine at unix:///run/engine.' in str(error))
+            self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+            self.assertIs(is_denied, not error.retryable)
 
 
 class Words(unittest.TestCase):

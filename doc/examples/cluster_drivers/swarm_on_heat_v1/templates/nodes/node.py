@@ -1,30 +1,30 @@
 #!/usr/bin/python3
 """Makes a machine a node of the Swarm of its stack, and keeps it one.
 
-cloud-init runs it once, which makes it a service. A node asks each manager for the tokens to
-join, which are encrypted with the secret of the stack. The first manager founds the Swarm; as
-numbers only grow, no manager that comes later is the first of those that it is told. The leader
-removes nodes that stay down.
+cloud-init runs it once, which makes it a service. A node asks all machines of its network for the
+tokens to join, and managers answer with tokens that are encrypted with the secret of the stack.
+The first manager founds the Swarm; as numbers only grow, no manager that comes later is the first
+one. The leader removes nodes that stay down.
 """
 
 import functools
-import http.server
-import ipaddress
+import itertools
 import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import threading
 import time
-import urllib.request
 
 NUMBER, ROLE, SECRET = '@number@', '@role@', '@secret@'
 FORGET_AFTER_S = float('@forget_after@')
-MANAGERS = '@managers@'
+GONE = '@gone@'
 
-HOME = pathlib.Path('/var/lib/swarm-member')
+#: There once this machine was in the Swarm: it never founds another one.
+MEMBER = pathlib.Path('/var/lib/swarm-member')
 SELF = pathlib.Path('/usr/local/sbin/swarm-member')
 UNIT = """\
 [Unit]
@@ -50,6 +50,7 @@ INSTALL = (
 )
 TOKENS_PORT = 2378
 LOOK_S = 3.0
+ANSWER_S = 2.0
 
 
 def run(*words: str) -> str:
@@ -96,38 +97,61 @@ def install() -> None:
     run('systemctl', 'start', '--no-block', 'swarm-member.service')
 
 
-def told_managers() -> dict[int, str]:
-    """Return the IPv4 address of each manager by its number, as the stack had them at boot."""
-    found = {}
-    for number, addresses in json.loads(MANAGERS).items():
-        texts = [one['ip_address'] for one in addresses]
-        found[int(number)] = next(one for one in texts if ipaddress.ip_address(one).version == 4)
-    return found
+def own_address() -> str:
+    """Return the address by which this machine reaches others; sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+        way.connect(('192.0.2.1', TOKENS_PORT))
+        return str(way.getsockname()[0])
 
 
-class Tokens(http.server.BaseHTTPRequestHandler):
-    """Gives the encrypted tokens to all who ask."""
+def is_founder() -> bool:
+    """Return whether this is the manager with the lowest number that the stack has."""
+    gone = {int(number) for number in json.loads(GONE)}
+    first = next(number for number in itertools.count(1) if number not in gone)
+    return ROLE == 'manager' and int(NUMBER) == first
 
-    encrypted = b''
 
-    def do_GET(self) -> None:
-        self.send_response(200 if self.encrypted else 503)
-        self.end_headers()
-        self.wfile.write(self.encrypted)
+def asked() -> tuple[str, dict[str, str]] | None:
+    """Return the address of a manager, and its tokens; None if none answers."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        line.settimeout(ANSWER_S)
+        try:
+            line.sendto(b'tokens', ('255.255.255.255', TOKENS_PORT))
+            while True:
+                answer, (address, _) = line.recvfrom(4096)
+                try:
+                    return address, json.loads(crypt(answer, '-d'))
+                except (ValueError, subprocess.CalledProcessError):
+                    # A manager of another Swarm on the network.
+                    continue
+        except OSError:
+            return None
 
-    def log_message(self, format: str, *_: object) -> None:
-        """Log nothing."""
+
+class Tokens(threading.Thread):
+    """Gives encrypted tokens to all who ask."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.encrypted = b''
+        self._line = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._line.bind(('', TOKENS_PORT))
+
+    def run(self) -> None:
+        while True:
+            _, who = self._line.recvfrom(64)
+            if self.encrypted:
+                self._line.sendto(self.encrypted, who)
 
 
 class Member:
     """This machine, as a member of the Swarm."""
 
     def __init__(self) -> None:
-        HOME.mkdir(mode=0o700, exist_ok=True)
-        self._known = HOME / 'managers.json'
         # When each node was first seen to be down.
         self._down: dict[str, float] = {}
-        self._serves = False
+        self._tokens: Tokens | None = None
 
     def tend(self) -> None:
         """Do what the state of the engine asks for."""
@@ -139,42 +163,29 @@ class Member:
             # The Swarm has forgotten this node while it was away.
             run('docker', 'swarm', 'leave', '--force')
         elif state == 'active':
-            remote = [one['Addr'].rpartition(':')[0] for one in info['RemoteManagers'] or ()]
-            self._known.write_text(json.dumps(remote))
+            MEMBER.touch()
             if info['ControlAvailable']:
                 self.serve()
                 self.forget()
 
     def join(self) -> None:
-        """Join by the first manager that answers; found the Swarm if none can have."""
-        told = told_managers()
-        known = json.loads(self._known.read_text()) if self._known.exists() else []
-        own = told.get(int(NUMBER)) if ROLE == 'manager' else None
-        for address in dict.fromkeys([*known, *told.values()]):
-            if address != own and (tokens := self.asked(address)):
-                run('docker', 'swarm', 'join', '--token', tokens[ROLE], f'{address}:2377')
-                return
-        if own is not None and int(NUMBER) == min(told) and not known:
-            run('docker', 'swarm', 'init', '--advertise-addr', own)
-
-    def asked(self, address: str) -> dict[str, str] | None:
-        """Return the tokens that a manager gives; None without an answer."""
-        try:
-            with urllib.request.urlopen(f'http://{address}:{TOKENS_PORT}/', timeout=3) as answer:
-                tokens: dict[str, str] = json.loads(crypt(answer.read(), '-d'))
-                return tokens
-        except (OSError, ValueError, subprocess.CalledProcessError):
-            return None
+        """Join by the first manager that answers; found the Swarm if there can be none."""
+        found = asked()
+        if found is not None:
+            address, tokens = found
+            own = ('--advertise-addr', own_address())
+            run('docker', 'swarm', 'join', *own, '--token', tokens[ROLE], f'{address}:2377')
+        elif is_founder() and not MEMBER.exists():
+            run('docker', 'swarm', 'init', '--advertise-addr', own_address())
 
     def serve(self) -> None:
         """Have the tokens ready for other nodes."""
         token = functools.partial(run, 'docker', 'swarm', 'join-token', '--quiet')
         tokens = {role: token(role) for role in ('manager', 'worker')}
-        Tokens.encrypted = crypt(json.dumps(tokens).encode())
-        if not self._serves:
-            server = http.server.ThreadingHTTPServer(('', TOKENS_PORT), Tokens)
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            self._serves = True
+        if self._tokens is None:
+            self._tokens = Tokens()
+            self._tokens.start()
+        self._tokens.encrypted = crypt(json.dumps(tokens).encode())
 
     def forget(self) -> None:
         """Remove nodes from the Swarm that have been down for long, if this is the leader."""
