@@ -87,7 +87,7 @@ class Validated(ScriptedCase):
         driver.validate_network(network)
 
     def test_a_network_is_valid_by_name_by_id_and_with_an_address(self):
-        for network in ('web', 'a' * 64, 'a' * 12, 'web=10.0.0.7', 'bridge'):
+        for network in ('web', 'a' * 64, 'a' * 12, 'b' * 12, 'web=10.0.0.7', 'bridge'):
             with self.subTest(network):
                 self.validate(network)
 

@@ -61,7 +61,7 @@ class InTheBackground(unittest.TestCase):
                     thread.join(60)
             self.assertEqual(['c1'], made[-1][0], meeting.place)
 
-    def reboot(self, *, fails=False):
+    def reboot(self, *, fails=None):
         """Reboot, and return the thread of it; it runs until it is told to end."""
         self.reboots, self.ends = Reboots(), threading.Event()
         threads, begun = [], threading.Event()
@@ -70,8 +70,8 @@ class InTheBackground(unittest.TestCase):
             threads.append(threading.current_thread())
             begun.set()
             self.ends.wait(60)
-            if fails:
-                raise ServiceUnavailable('Cannot reboot c1: no.')
+            if fails is not None:
+                raise fails
 
         self.addCleanup(self.ends.set)
         self.reboots.begin('c1', restart)
@@ -94,8 +94,19 @@ class InTheBackground(unittest.TestCase):
 
     def test_one_that_has_failed_is_logged_and_over(self):
         with self.assertLogs('kiln.compute_drivers.docker', 'WARNING') as logged:
-            thread = self.reboot(fails=True)
+            thread = self.reboot(fails=ServiceUnavailable('Cannot reboot c1: no.'))
             self.ends.set()
             thread.join(60)
         self.assertIn('Reboot of c1 failed: Cannot reboot c1: no.', logged.output[0])
+        self.assertNotIn('c1', self.reboots)
+
+    def test_a_defect_is_not_logged_as_a_reboot_that_failed(self):
+        told = []
+        self.addCleanup(setattr, threading, 'excepthook', threading.excepthook)
+        threading.excepthook = told.append
+        with self.assertNoLogs('kiln.compute_drivers.docker', 'WARNING'):
+            thread = self.reboot(fails=ZeroDivisionError())
+            self.ends.set()
+            thread.join(60)
+        self.assertIs(ZeroDivisionError, told[0].exc_type)
         self.assertNotIn('c1', self.reboots)
