@@ -161,6 +161,44 @@ nodegroups:
 """
 
 
+SWARM_FILE = """\
+cluster: kit
+image: kit-1
+flavor: small
+networks: [net1]
+nodegroups:
+  - name: managers
+    role: control
+    count: 1
+  - name: workers
+    count: 3
+"""
+
+
+class SwarmBench(HeatBench):
+    """The same for the example without Python whose nodes can be named."""
+
+    cluster_file = SWARM_FILE
+    refused = (
+        MachineSpec(parameters={'colour': 'red'}),
+        MachineSpec(parameters={'forget_after': 'soon'}),
+    )
+
+    def node_of(self, name, one):
+        group, _, number = name.partition('.')
+        properties = one['properties']
+        return EngineNode(
+            name=f'{group}-{number}', id=one['id'], group=group, image=properties['image'],
+            flavor=properties['flavor'],
+        )  # fmt: skip
+
+    def outputs(self, cluster):
+        found = {'managers': {}, 'workers': {}}
+        for name, address in self._addresses(cluster):
+            found[name.partition('.')[0]][name.replace('.', '-')] = address
+        return found
+
+
 class WebBench(HeatBench):
     """The same for the example without Python: Heat itself chooses which members go."""
 

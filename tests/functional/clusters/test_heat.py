@@ -3,7 +3,7 @@
 import unittest
 
 from kiln.testing.clusters import OwnEngineConformance
-from tests.functional.clusters.heat_bench import GroupBench, HeatBench, WebBench
+from tests.functional.clusters.heat_bench import GroupBench, HeatBench, SwarmBench, WebBench
 from tests.unit.test_layering import ROOT
 
 
@@ -24,3 +24,10 @@ class FolderConformance(OwnEngineConformance, unittest.TestCase):
 
     driver = str(ROOT / 'doc/examples/cluster_drivers/web_on_heat_v1')
     bench_class = WebBench
+
+
+class RemovableFolderConformance(OwnEngineConformance, unittest.TestCase):
+    """The same where any node can go by its name; 003-6."""
+
+    driver = str(ROOT / 'doc/examples/cluster_drivers/swarm_on_heat_v1')
+    bench_class = SwarmBench

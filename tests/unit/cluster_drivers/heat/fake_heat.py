@@ -203,7 +203,6 @@ class FakeHeat:
         nodes = {name: f'192.0.2.{n}' for n, name in enumerate(servers, 1)}
         known = {
             'nodes': nodes, 'worker_addresses': ['192.0.2.1'] * len(nodes),
-            'addresses': {name.rpartition('.')[2]: ip for name, ip in nodes.items()},
             'names': {
                 name.rpartition('.')[2]: '-'.join(one['properties']['name']['list_join'][1][1:])
                 for name, one in stack['live'].items() if 'nodes.' in name
@@ -215,8 +214,8 @@ class FakeHeat:
             for name, value in stack['parameters'].items()
         } | {'OS::stack_name': stack['name']}
         found['outputs'] = [
-            {'output_key': key, 'output_value': known.get(key)}
-            for key in stack['template'].get('outputs', {})
+            {'output_key': key, 'output_value': by_index(one['value'], nodes) or known.get(key)}
+            for key, one in stack['template'].get('outputs', {}).items()
         ]
         return 200, {'stack': found}
 
@@ -329,7 +328,7 @@ def expected(stack):
 def members(stack, name, properties):
     """Return the indices of a group: the lowest ones that are not removed."""
     removed = [
-        index
+        int(index)
         for policy in properties.get('removal_policies', ())
         for index in policy['resource_list']
     ]
@@ -340,6 +339,13 @@ def members(stack, name, properties):
         removed = [index for index in removed if index in known]
     candidates = (index for index in itertools.count() if index not in removed)
     return list(itertools.islice(candidates, int(properties['count'])))
+
+
+def by_index(value, nodes):
+    """Return the address of each member of a group by its index, if that is an output."""
+    group, *path = value.get('get_attr', ['']) if isinstance(value, dict) else ['']
+    found = {name.rpartition('.')[2]: ip for name, ip in nodes.items() if f'{group}.' in name}
+    return found if path == ['attributes', 'address'] else None
 
 
 def settle_groups(stack):
