@@ -71,11 +71,15 @@ class HeatClient(StackRequests):
         }
 
     def resources(self, name: str, id_: str) -> Sequence[Mapping[str, Any]]:
-        """Return the resources of a stack and its nested ones, as Heat has them."""
-        found = self.ask(
-            f'read the resources of stack {name}', 'GET', f'{stack_path(name, id_)}/resources',
-            query={'nested_depth': DEPTH},
-        )  # fmt: skip
+        """Return the resources of a stack and its nested ones, as Heat has them.
+
+        :raises HeatUnavailable: the answer has none, not even an empty list.
+        """
+        action, path = f'read the resources of stack {name}', f'{stack_path(name, id_)}/resources'
+        found = self.ask(action, 'GET', path, query={'nested_depth': DEPTH})
+        if not isinstance(found.get('resources'), list):
+            # To a caller that asks what would be lost, it must not read as nothing.
+            raise unavailable(action, 'the answer has no resources')
         return listed(found, 'resources')
 
     def template(self, name: str, id_: str) -> Mapping[str, Any]:

@@ -81,6 +81,12 @@ class ForgetStack(MachineShell):
         said = self.fails(ExitCode.UNFORESEEN, 'cluster', 'forget-stack', NAME, 'nope')
         self.assertIn("no stack 'nope'", said)
 
+    def test_an_answer_without_resources_does_not_mean_that_nothing_is_lost(self):
+        self.heat.omitted = ('resources',)
+        said = self.fails(ExitCode.UNFORESEEN, *self.forget())
+        self.assertIn('the answer has no resources', said)
+        self.assertEqual([], self.changes)
+
     def test_a_deletion_that_failed_is_repeated(self):
         self.heat.fail('the engine was killed')
         self.fails(ExitCode.UNFORESEEN, *self.forget())

@@ -52,6 +52,8 @@ class FakeHeat:
         #: What is to go wrong: Heat is away, cannot show stacks or events, drops the
         #: next update.
         self.away = self.blind = self.mute = self.drops = False
+        #: Keys of answers that are left out.
+        self.omitted = ()
         #: True once the engine of Heat was killed; the next request has another one go on.
         self.dead = False
         #: Why an update cannot be previewed.
@@ -153,7 +155,8 @@ class FakeHeat:
                 files = {**stack['files'], **body['files']}
                 body = {**body, 'parameters': stack['parameters'], 'files': files}
             if parts[3:]:
-                return 200, self._part(parts[3], stack, query, body)
+                found = self._part(parts[3], stack, query, body)
+                return 200, {key: one for key, one in found.items() if key not in self.omitted}
             methods = {
                 'GET': self._show, 'PUT': self._update, 'PATCH': self._update,
                 'DELETE': self._delete,
