@@ -7,7 +7,7 @@ The first manager founds the Swarm; as numbers only grow, no manager that comes 
 one. The leader removes nodes that stay down.
 """
 
-import functools
+import http.client
 import itertools
 import json
 import os
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 NUMBER, ROLE, SECRET = '@number@', '@role@', '@secret@'
 FORGET_AFTER_S = float('@forget_after@')
@@ -49,14 +50,38 @@ INSTALL = (
     'openssl',
 )
 TOKENS_PORT = 2378
-LOOK_S = 3.0
-ANSWER_S = 2.0
+LOOK_S, SOON_S = 3.0, 0.5
+ANSWER_S = 1.0
 
 
-def run(*words: str) -> str:
-    """Run a program; return what it prints."""
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+def run(*words: str) -> None:
+    """Run a program that is to succeed."""
+    subprocess.run(words, check=True)
+
+
+class Line(http.client.HTTPConnection):
+    """A connection to the engine of this machine."""
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.connect('/run/docker.sock')
+
+
+def ask(method: str, path: str, body: Any = None) -> Any:
+    """Return what the engine answers; raise OSError if it refuses, or does not answer."""
+    # Not by the docker command: its arguments, tokens too, can be read by everyone here.
+    line = Line('localhost', timeout=60)
+    try:
+        line.request(method, path, json.dumps(body), {'Content-Type': 'application/json'})
+        answer = line.getresponse()
+        content = answer.read()
+    except http.client.HTTPException as exc:
+        raise OSError(f'{method} {path}: {exc!r}') from exc
+    finally:
+        line.close()
+    if answer.status >= 300:
+        raise OSError(f'{method} {path}: {answer.status} {content.decode()}')
+    return json.loads(content) if content.strip() else None
 
 
 def crypt(text: bytes, *options: str) -> bytes:
@@ -152,55 +177,67 @@ class Member:
         # When each node was first seen to be down.
         self._down: dict[str, float] = {}
         self._tokens: Tokens | None = None
+        self._known: dict[str, str] = {}
 
-    def tend(self) -> None:
-        """Do what the state of the engine asks for."""
-        info = json.loads(run('docker', 'info', '--format', '{{json .Swarm}}'))
-        state = info['LocalNodeState']
+    def tend(self) -> float:
+        """Do what the state of the engine asks for; return the seconds until the next time."""
+        swarm = ask('GET', '/info')['Swarm']
+        state = swarm['LocalNodeState']
         if state == 'inactive':
             self.join()
-        elif state == 'error':
+            return SOON_S
+        if state == 'error':
             # The Swarm has forgotten this node while it was away.
-            run('docker', 'swarm', 'leave', '--force')
-        elif state == 'active':
+            ask('POST', '/swarm/leave?force=true')
+            return SOON_S
+        if state == 'active':
             MEMBER.touch()
-            if info['ControlAvailable']:
+            if swarm['ControlAvailable']:
                 self.serve()
-                self.forget()
+                self.forget(swarm['NodeID'])
+        return LOOK_S
 
     def join(self) -> None:
         """Join by the first manager that answers; found the Swarm if there can be none."""
+        own = {'ListenAddr': '0.0.0.0:2377', 'AdvertiseAddr': own_address()}
         found = asked()
         if found is not None:
             address, tokens = found
-            own = ('--advertise-addr', own_address())
-            run('docker', 'swarm', 'join', *own, '--token', tokens[ROLE], f'{address}:2377')
+            remote = {'RemoteAddrs': [f'{address}:2377'], 'JoinToken': tokens[ROLE]}
+            ask('POST', '/swarm/join', own | remote)
         elif is_founder() and not MEMBER.exists():
-            run('docker', 'swarm', 'init', '--advertise-addr', own_address())
+            ask('POST', '/swarm/init', own)
 
     def serve(self) -> None:
         """Have the tokens ready for other nodes."""
-        token = functools.partial(run, 'docker', 'swarm', 'join-token', '--quiet')
-        tokens = {role: token(role) for role in ('manager', 'worker')}
+        tokens = ask('GET', '/swarm')['JoinTokens']
+        known = {role: tokens[role.capitalize()] for role in ('manager', 'worker')}
         if self._tokens is None:
             self._tokens = Tokens()
             self._tokens.start()
-        self._tokens.encrypted = crypt(json.dumps(tokens).encode())
+        if known != self._known:
+            self._tokens.encrypted = crypt(json.dumps(known).encode())
+            self._known = known
 
-    def forget(self) -> None:
+    def forget(self, own_id: str) -> None:
         """Remove nodes from the Swarm that have been down for long, if this is the leader."""
-        lines = run('docker', 'node', 'ls', '--format', '{{json .}}').splitlines()
-        nodes = [json.loads(line) for line in lines]
-        down = {one['ID']: one for one in nodes if one['Status'] == 'Down'}
+        nodes = {one['ID']: one for one in ask('GET', '/nodes')}
         now = time.monotonic()
-        self._down = {id_: self._down.get(id_, now) for id_ in down}
-        if not any(one['Self'] and one['ManagerStatus'] == 'Leader' for one in nodes):
+        self._down = {
+            id_: self._down.get(id_, now)
+            for id_, one in nodes.items()
+            if one['Status']['State'] == 'down'
+        }
+        if not nodes[own_id].get('ManagerStatus', {}).get('Leader'):
             return
-        for id_, node in down.items():
-            if now - self._down[id_] >= FORGET_AFTER_S:
-                if node['ManagerStatus']:
-                    run('docker', 'node', 'demote', id_)
-                run('docker', 'node', 'rm', '--force', id_)
+        for id_, since in self._down.items():
+            if now - since >= FORGET_AFTER_S:
+                node = nodes[id_]
+                if node['Spec']['Role'] == 'manager':
+                    version = node['Version']['Index']
+                    spec = node['Spec'] | {'Role': 'worker'}
+                    ask('POST', f'/nodes/{id_}/update?version={version}', spec)
+                ask('DELETE', f'/nodes/{id_}?force=true')
 
 
 def main() -> None:
@@ -210,11 +247,12 @@ def main() -> None:
         return
     member = Member()
     while True:
+        pause_s = SOON_S
         try:
-            member.tend()
-        except subprocess.CalledProcessError as exc:
-            print(' '.join(exc.cmd[:3]), exc.stderr, file=sys.stderr, flush=True)
-        time.sleep(LOOK_S)
+            pause_s = member.tend()
+        except OSError as exc:
+            print(exc, file=sys.stderr, flush=True)
+        time.sleep(pause_s)
 
 
 main()
