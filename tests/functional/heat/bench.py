@@ -74,7 +74,8 @@ def _leave(id_):
     """Delete the stacks of the project that failed tests have left, and the project."""
     end = time.monotonic() + LEAVE_S
     # A later suite can have put the cloud back to where no such project is.
-    with contextlib.suppress(keystoneauth1.exceptions.Unauthorized):
+    gone = (keystoneauth1.exceptions.Unauthorized, keystoneauth1.exceptions.NotFound)
+    with contextlib.suppress(*gone):
         while (found := ask('/stacks')['stacks']) and time.monotonic() < end:
             for one in found:
                 remove(one)
@@ -88,6 +89,12 @@ def _identity(path, method='GET', **more):
         .session()
         .request(path, method, endpoint_filter={'service_type': 'identity'}, **more)
     )
+
+
+def forget_project():
+    """Have another project made: the cloud was put back to where no such one is."""
+    project.cache_clear()
+    session.cache_clear()
 
 
 def auth():

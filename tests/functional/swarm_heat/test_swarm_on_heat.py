@@ -22,7 +22,7 @@ import docker
 from kiln.db.store import open_store
 from tests.functional.cloud import ROOT, clean_cloud
 from tests.functional.engines import engine, make_network
-from tests.functional.heat.bench import ask, auth, credentials
+from tests.functional.heat.bench import ask, auth, credentials, forget_project
 from tests.functional.swarm.site import WAIT_S, kiln
 from tests.functional.swarm_nova.bodies import Bodies, Cloud, Wire
 from tests.functional.swarm_nova.site import EAST
@@ -94,6 +94,7 @@ class SwarmOnHeat(unittest.TestCase):
         made = make_network(cls.bare.api, cls.owner)
         cls.addClassCleanup(cls.bare.api.remove_network, made)
         cls.site = clean_cloud('heat')
+        forget_project()
         cls.cloud = Cloud(cls.site.session())
         image = f'debian-{cls.owner}'
         cls.cloud.add_image(image, os_distro='debian')
