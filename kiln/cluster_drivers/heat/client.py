@@ -28,7 +28,7 @@ from kiln.openstack.heat.requests import (
     part,
     stack_path,
 )
-from kiln.openstack.heat.rows import Preview, StackRow
+from kiln.openstack.heat.rows import Preview, Server, StackRow, servers
 from kiln.openstack.replies import Reply
 from kiln.openstack.session import open_session
 
@@ -81,6 +81,10 @@ class HeatClient(StackRequests):
             # To a caller that asks what would be lost, it must not read as nothing.
             raise unavailable(action, 'the answer has no resources')
         return listed(found, 'resources')
+
+    def servers(self, name: str, id_: str) -> Sequence[Server]:
+        """Return the servers of a stack and its nested ones."""
+        return servers(self.resources(name, id_))
 
     def template(self, name: str, id_: str) -> Mapping[str, Any]:
         """Return the template of a stack."""

@@ -10,7 +10,7 @@ from kiln.cluster_drivers.heat.adoption import check_free, find_stack
 from kiln.cluster_drivers.heat.errors import HeatRefused
 from kiln.cluster_drivers.heat.retaining import loose, retained
 from kiln.clusters.exceptions import ClusterDriverError
-from kiln.openstack.heat.rows import Preview, StackRow
+from kiln.openstack.heat.rows import Preview, StackRow, listed_names
 from kiln.plugins.extras import importing
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 LOOK_S = 1.0
 #: Seconds for which a stack may be in progress without an end.
 LIMIT_S = 1800.0
-#: Resources that an error names.
-_MOST = 5
 
 Say = Callable[[str], None]
 
@@ -55,8 +53,9 @@ class Forgetting:
         if self._loose():
             self._retain()
         if left := self._loose():
+            names = listed_names(left)
             raise HeatRefused(
-                f'Cannot have Heat forget stack {self.name}: it would delete {_named(left)}.',
+                f'Cannot have Heat forget stack {self.name}: it would delete {names}.',
                 'Run the command again.',
             )
         self._say(f'Stack {self.name}: nothing is deleted with it. Deleting the stack.')
@@ -127,11 +126,6 @@ def _check(row: StackRow, preview: Preview) -> None:
     if names:
         raise HeatRefused(
             f'Cannot have Heat forget stack {row.name}: an update to its own template would also '
-            f'add, replace or delete {_named(names)}.',
+            f'add, replace or delete {listed_names(names)}.',
             f"Have it mended first, or use 'openstack stack abandon {row.name}'.",
         )
-
-
-def _named(names: list[str] | tuple[str, ...]) -> str:
-    more = f' and {len(names) - _MOST} more' if len(names) > _MOST else ''
-    return f'{", ".join(names[:_MOST])}{more}'

@@ -11,13 +11,11 @@ import yaml
 
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.openstack.heat.requests import part
-from kiln.openstack.heat.rows import linked, text_of
+from kiln.openstack.heat.rows import climb, linked, parents_of, path_of, text_of
 
 #: Every version of HOT has the word with this capital letter.
 RETAIN = 'Retain'
 _POLICY = 'deletion_policy'
-#: The deepest nesting that is climbed; Heat allows 5.
-_DEEPEST = 10
 
 Template = Mapping[str, Any]
 
@@ -55,7 +53,7 @@ def loose(
     :param template_of: the template of the stack of a name and an id.
     """
     found = list(resources)
-    parents = {nested: one for one in found if (nested := linked(one, 'nested')[1])}
+    parents = parents_of(found)
     templates: dict[str, Template] = {}
 
     def kept(one: Mapping[str, Any]) -> bool:
@@ -68,22 +66,9 @@ def loose(
     paths = []
     for one in found:
         # A nested stack consists of its resources, each of which is judged.
-        if not linked(one, 'nested')[1]:
-            way = list(_climb(one, parents))
-            if not any(map(kept, way)):
-                names = [text_of(step.get('resource_name')) for step in way]
-                paths.append('.'.join(reversed(names)))
+        if not linked(one, 'nested')[1] and not any(map(kept, climb(one, parents))):
+            paths.append('.'.join(path_of(one, parents)))
     return sorted(paths)
-
-
-def _climb(
-    one: Mapping[str, Any] | None, parents: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Mapping[str, Any]]:
-    for _ in range(_DEEPEST):
-        if one is None:
-            return
-        yield one
-        one = parents.get(linked(one, 'stack')[1])
 
 
 def _without_deletion(template: Template, nested: Mapping[str, Any]) -> Template:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kiln.openstack.heat.events import StackEvent, of_last_change
-from kiln.openstack.heat.rows import Failure, Server, StackRow, failures, servers
+from kiln.openstack.heat.rows import Failure, StackRow, failures
 
 #: The service type of Heat in the catalogue.
 SERVICE = 'orchestration'
@@ -75,14 +75,6 @@ class StackRequests(abc.ABC):
             query={'nested_depth': DEPTH, 'status': 'FAILED'},
         )  # fmt: skip
         return failures(listed(found, 'resources'))
-
-    def servers(self, name: str, id_: str) -> Sequence[Server]:
-        """Return the servers of a stack and its nested ones."""
-        found = self.ask(
-            f'read the resources of stack {name}', 'GET', f'{stack_path(name, id_)}/resources',
-            query={'nested_depth': DEPTH},
-        )  # fmt: skip
-        return servers(listed(found, 'resources'))
 
     def events(self, name: str, id_: str, after: str = '') -> Sequence[StackEvent]:
         """Return the events of a stack and its nested ones after one of them, oldest first.

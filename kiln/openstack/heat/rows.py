@@ -78,11 +78,11 @@ def failures(resources: Iterable[Mapping[str, Any]]) -> Sequence[Failure]:
     A nested stack that failed because of a resource in it is only a part of that path.
     """
     failed = [one for one in resources if text_of(one.get('resource_status')).endswith('_FAILED')]
-    parents = {nested: one for one in failed if (nested := _link(one, 'nested'))}
+    parents = parents_of(failed)
     blamed = {_link(one, 'stack') for one in failed}
     return [
         Failure(
-            path='.'.join(reversed(list(_climb(one, parents)))),
+            path='.'.join(path_of(one, parents)),
             type=text_of(one.get('resource_type')),
             reason=text_of(one.get('resource_status_reason')).rstrip('.'),
         )
@@ -112,10 +112,10 @@ class Server:
 def servers(resources: Iterable[Mapping[str, Any]]) -> Sequence[Server]:
     """Return the servers among the resources of a stack and its nested ones, by their paths."""
     found = list(resources)
-    parents = {nested: one for one in found if (nested := _link(one, 'nested'))}
+    parents = parents_of(found)
     there = [
         Server(
-            path=tuple(reversed(list(_climb(one, parents)))),
+            path=path_of(one, parents),
             id=text_of(one.get('physical_resource_id')),
         )
         for one in found
@@ -124,14 +124,25 @@ def servers(resources: Iterable[Mapping[str, Any]]) -> Sequence[Server]:
     return sorted(there, key=lambda one: (one.group, one.path))
 
 
-def _climb(
+def parents_of(resources: Iterable[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the resource that each nested stack is, by the id of the nested stack."""
+    return {nested: one for one in resources if (nested := _link(one, 'nested'))}
+
+
+def climb(
     one: Mapping[str, Any] | None, parents: Mapping[str, Mapping[str, Any]]
-) -> Iterator[str]:
+) -> Iterator[Mapping[str, Any]]:
+    """Yield a resource, and those of the stacks around it, the innermost first."""
     for _ in range(_DEEPEST):
         if one is None:
             return
-        yield text_of(one.get('resource_name'))
+        yield one
         one = parents.get(_link(one, 'stack'))
+
+
+def path_of(one: Mapping[str, Any], parents: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the names of the resources that lead to one, and its own."""
+    return tuple(text_of(step.get('resource_name')) for step in climb(one, parents))[::-1]
 
 
 def reason_of(row: StackRow, failed: Sequence[Failure]) -> str:
@@ -159,14 +170,14 @@ class Preview:
         """Yield what would happen, for people; first of all which nodes would be lost."""
         if lost := [name for name, kind in self.replaced if kind in node_types]:
             yield (
-                f'Heat would replace nodes, and what is on them is lost: {_listed(lost)}. '
+                f'Heat would replace nodes, and what is on them is lost: {listed_names(lost)}. '
                 f'Change one group at a time, or keep what differs'
             )
         if gone := [name for name, kind in self.deleted if kind in node_types]:
-            yield f'Heat would delete nodes, and what is on them is lost: {_listed(gone)}'
+            yield f'Heat would delete nodes, and what is on them is lost: {listed_names(gone)}'
         for field in _FIELDS:
             if found := [f'{name} ({kind})' for name, kind in getattr(self, field.name)]:
-                yield f'Heat: {len(found)} resources {field.name}: {_listed(found)}'
+                yield f'Heat: {len(found)} resources {field.name}: {listed_names(found)}'
 
 
 _FIELDS = dataclasses.fields(Preview)
@@ -182,7 +193,8 @@ def _named(found: Any) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(names))
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed_names(names: Sequence[str]) -> str:
+    """Return the first ones of some names for people, and how many more there are."""
     more = f' and {len(names) - _MOST} more' if len(names) > _MOST else ''
     return f'{", ".join(names[:_MOST])}{more}'
 

@@ -98,3 +98,9 @@ class ForgetStack(MachineShell):
         self.stack['failure'] = ''
         self.ok(*self.forget())
         self.assertEqual({}, self.heat.stacks)
+
+    def test_a_deletion_that_somebody_began_is_not_gone_on_with_if_it_would_lose_a_server(self):
+        self.stack.update(action='DELETE', status='FAILED', reason='no')
+        said = self.fails(ExitCode.UNFORESEEN, *self.forget())
+        self.assertIn('it is DELETE_FAILED, and Heat changes no such stack', said)
+        self.assertEqual([], self.changes)

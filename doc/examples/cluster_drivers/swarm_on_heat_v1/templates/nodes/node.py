@@ -51,7 +51,7 @@ INSTALL = (
 )
 TOKENS_PORT = 2378
 LOOK_S, SOON_S = 3.0, 0.5
-ANSWER_S = 1.0
+ANSWER_S, MOST_ANSWERS = 1.0, 32
 
 
 def run(*words: str) -> None:
@@ -143,7 +143,8 @@ def asked() -> tuple[str, dict[str, str]] | None:
         line.settimeout(ANSWER_S)
         try:
             line.sendto(b'tokens', ('255.255.255.255', TOKENS_PORT))
-            while True:
+            # Not for ever, however many answer.
+            for _ in range(MOST_ANSWERS):
                 answer, (address, _) = line.recvfrom(4096)
                 try:
                     return address, json.loads(crypt(answer, '-d'))
@@ -151,7 +152,9 @@ def asked() -> tuple[str, dict[str, str]] | None:
                     # A manager of another Swarm on the network.
                     continue
         except OSError:
-            return None
+            # None in time.
+            pass
+    return None
 
 
 class Tokens(threading.Thread):
