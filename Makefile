@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 # Of its own, as these tools bring many packages that kiln has nothing to do with.
 RELEASING := $(VENV)-releasing
-# CI counts what the tests cover: make test PYTEST='coverage run -m pytest'
+# CI has the longest tests named: make test PYTEST='python -m pytest --durations=15'
 PYTEST ?= python -m pytest
 # As many processes share the tests, two more than processors, as tests also wait; WORKERS=0
 # is one after the other, in this process.

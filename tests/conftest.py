@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.examples import examples
+from tests.time_limit import LEFT_OUT, runs_always, time_is_up, told
 
 # No test asserts how long something takes: the machine may be busy.
 settings.register_profile(
@@ -33,6 +34,24 @@ def pytest_sessionfinish():
     if counting:
         counting.stop()
         counting.save()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Leave out what is long and late, before anything is set up for it."""
+    if time_is_up() and not runs_always(item.nodeid):
+        pytest.skip(LEFT_OUT)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say what was left out."""
+    left_out = [
+        report.nodeid
+        for report in terminalreporter.stats.get('skipped', ())
+        if LEFT_OUT in str(report.longrepr)
+    ]
+    if left_out:
+        terminalreporter.write_line(f'{LEFT_OUT}: {told(left_out)}')
 
 
 @pytest.hookimpl(wrapper=True)

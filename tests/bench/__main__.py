@@ -5,6 +5,8 @@ import subprocess
 import sys
 import tempfile
 
+from tests.time_limit import LEFT_OUT, time_is_up
+
 FOLDER = pathlib.Path(__file__).parent
 #: A bench that takes longer hangs.
 LONGEST_S = 1800
@@ -32,6 +34,9 @@ def main():
     failed = []
     for path in sorted(FOLDER.glob('bench_*.py')):
         for sizes in SIZES.get(path.stem, [([], [])]):
+            if time_is_up():
+                print(f'---- {path.stem}: {LEFT_OUT}')
+                continue
             arguments = sizes[small]
             print(f'---- {path.stem} {" ".join(arguments)}', flush=True)
             command = [sys.executable, '-m', f'tests.bench.{path.stem}', *arguments]

@@ -24,6 +24,10 @@ REFUSAL_US = 100
 PARALLEL_S = 0.2
 
 
+#: Open for as long as a slow machine may need for all rounds.
+OPEN = CircuitSettings(open_s=3600, open_max_s=3600)
+
+
 class Trivial(AmphoraComputeDriver):
     """Costs next to nothing, so that the guard is what is measured."""
 
@@ -72,7 +76,7 @@ def refused(driver):
 
 def costs():
     stock, bare = pybreaker.CircuitBreaker(), Trivial()
-    guarded, opened = BreakerDriver(Trivial()), BreakerDriver(Trivial())
+    guarded, opened = BreakerDriver(Trivial()), BreakerDriver(Trivial(), settings=OPEN)
     slow_aware = BreakerDriver(Trivial(), settings=CircuitSettings(slow_call_s=5))
     limited = BreakerDriver(
         RateDriver(Trivial(), settings=RateSettings(rate_per_s=1e9, burst=1000))
