@@ -82,7 +82,7 @@ class Ssh(EngineCase):
         self.assertEqual(before, self.far.logins())
 
     def test_many_concurrent_requests_are_all_accepted_by_the_ssh_server(self):
-        driver = self.open()
+        driver = self.open(connect_timeout=PATIENCE_S, timeout=PATIENCE_S)
         with concurrent.futures.ThreadPoolExecutor(_MANY) as pool:
             looks = [pool.submit(driver.check) for _ in range(_MANY)]
         self.assertTrue(all(look.result().healthy for look in looks))
