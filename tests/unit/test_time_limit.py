@@ -3,10 +3,11 @@
 import os
 import subprocess
 import sys
+import time
 import unittest
 from unittest import mock
 
-from tests.time_limit import SHARES, runs_always, time_is_up
+from tests.time_limit import LAST_S, SHARES, is_left_out, runs_always
 from tests.unit.test_layering import ROOT
 
 MODULE = 'tests/functional/nova/test_conformance.py'
@@ -17,7 +18,7 @@ def ran_late():
     suites = ['tests/unit/test_time_limit.py::Share', 'tests/functional/hostile/test_clocks.py']
     done = subprocess.run(
         [sys.executable, '-m', 'pytest', '-p', 'no:cacheprovider', *suites],
-        env={**os.environ, 'KILN_LONG_UNTIL': '1'},
+        env={**os.environ, 'KILN_LONG_UNTIL': str(time.time() - 60)},
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return done.stdout
@@ -38,13 +39,24 @@ class Share(unittest.TestCase):
 
 
 class Time(unittest.TestCase):
-    def test_it_is_up_after_the_moment_that_was_said_and_without_one_never(self):
-        for until, up in (('1', True), ('99999999999', False)):
-            with mock.patch.dict(os.environ, KILN_LONG_UNTIL=until):
-                self.assertEqual(up, time_is_up())
+    def left_out(self, late_s):
+        """Return whether a long test and another one are left out, seconds after the time."""
+        names = (
+            'tests/functional/hostile/test_clocks.py::Some::test',
+            'tests/unit/x.py::Some::test',
+        )
+        with mock.patch.dict(os.environ, KILN_LONG_UNTIL=str(time.time() - late_s)):
+            return [is_left_out(name) for name in names]
+
+    def test_long_tests_are_left_out_once_it_is_up_and_all_of_them_much_later(self):
+        self.assertEqual([False, False], self.left_out(-60))
+        self.assertEqual([True, False], self.left_out(60))
+        self.assertEqual([True, True], self.left_out(LAST_S + 60))
+
+    def test_without_a_time_nothing_is_left_out(self):
         with mock.patch.dict(os.environ):
             os.environ.pop('KILN_LONG_UNTIL', None)
-            self.assertFalse(time_is_up())
+            self.assertFalse(is_left_out('tests/functional/hostile/test_clocks.py::Some::test'))
 
 
 class Run(unittest.TestCase):
