@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from kiln.clock import SYSTEM_CLOCK, Clock
+from kiln.compute_drivers.authoring.claiming import about_claim, is_claimed
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.authoring.lazy_options import lazy_options
 from kiln.compute_drivers.authoring.machine_pool import EnrolledMachine, MachinePool
@@ -18,6 +19,7 @@ from kiln.compute_drivers.ironic.building.flavors import Flavor, image_info
 from kiln.compute_drivers.ironic.catalogue import Catalogue
 from kiln.exceptions import (
     AmphoraComputeError,
+    DeleteFailed,
     InstanceNotFoundError,
     InstanceStateConflict,
     InvalidRequest,
@@ -39,6 +41,7 @@ _ID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 #: The form of the names and ids of nodes.
 _NAME = re.compile('[A-Za-z0-9._~-]+')
 _FIELDS = {'fields': ','.join(translate.NODE_FIELDS)}
+_INFO_FIELDS = {'fields': ','.join((*translate.NODE_FIELDS, 'instance_info'))}
 _POOL_FIELDS = {'fields': ','.join((*translate.NODE_FIELDS, 'traits'))}
 #: Reasons of failures that are remembered.
 _MEMORY = 5000
@@ -91,7 +94,7 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
 
     def _delete(self, amphora_id: str) -> None:
         asked = _about('delete', amphora_id)
-        self._claims.delete(asked, self._claimed(asked))
+        self._claims.delete(asked, self._ours(asked))
 
     def _get(self, amphora_id: str) -> Amphora:
         asked = _about('get', amphora_id)
@@ -105,6 +108,26 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
         asked = Asked(verb='look for build', subject=build_key, build_key=build_key)
         claim = self._claims.find(asked, self.owner, build_key)
         return None if claim is None else self._amphora(asked, self._with_node(asked, claim))
+
+    def _claim(self, amphora_id: str, build_key: str) -> None:
+        asked = _known_form(about_claim(amphora_id, build_key))
+        claim, node = self._pair(asked)
+        facts = translate.facts_of(claim)
+        has = {'has_owner': facts.get('owner'), 'has_key': facts.get('build_key')}
+        if is_claimed(asked, self.owner, **has):
+            if claim.get('state') != 'error':
+                return
+            # A claim that was refused, and killed before it was taken back.
+            claim = self._unclaimed(asked)
+            self._claims.withdraw(asked, amphora_id)
+            node = self._with_node(asked, claim)[1]
+        if claim.get('of_nova'):
+            raise asked.error(
+                InvalidRequest, 'it is a server of Nova: claim it in a backend with driver nova.'
+            )
+        if node is None or node.get('provision_state') != 'active':
+            raise _in_state(asked, translate.state_of(claim, node))
+        self._claims.adopt(asked, claim, self.owner)
 
     def _check(self) -> DriverHealth:
         asked = Asked(verb='check', subject='the backend')
@@ -154,7 +177,7 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
 
     def _rebuild(self, amphora_id: str, image_id: str | None) -> None:
         asked = _about('rebuild', amphora_id)
-        claim, node = self._pair(asked)
+        claim, node = self._with_node(asked, self._ours(asked))
         state = translate.state_of(claim, node)
         if state is State.SUSPENDED:
             # Not every deploy switches its node on at the end.
@@ -188,7 +211,7 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
 
     def _running(self, asked: Asked) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the claim and the node of an amphora whose power can be switched."""
-        claim, node = self._pair(asked)
+        claim, node = self._with_node(asked, self._ours(asked))
         state = translate.state_of(claim, node)
         if node is None or state not in (State.ACTIVE, State.SUSPENDED):
             raise _in_state(asked, state)
@@ -246,21 +269,39 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
 
     # ---- claims and their nodes --------------------------------------------------------
 
-    def _claimed(self, asked: Asked) -> dict[str, Any]:
-        """Return the allocation of an amphora.
+    def _ours(self, asked: Asked) -> dict[str, Any]:
+        """Return the allocation of an amphora of a kiln site, which can be acted upon."""
+        claim = self._claimed(asked)
+        if not translate.facts_of(claim).get('owner'):
+            kind = DeleteFailed if asked.verb == 'delete' else InstanceStateConflict
+            raise asked.error(kind, 'it belongs to no site. Claim it first.', retryable=False)
+        return claim
 
-        :raises InstanceNotFoundError: it does not exist, or is not of a kiln.
+    def _claimed(self, asked: Asked) -> dict[str, Any]:
+        """Return the allocation of an amphora, or what stands for it if nobody has claimed it.
+
+        :raises InstanceNotFoundError: it does not exist.
         """
         try:
             found: dict[str, Any] = self._ironic.ask(
                 asked, 'GET', f'/allocations/{asked.amphora_id}'
             )
-        except ResourceNotFoundError as exc:
-            raise asked.error(InstanceNotFoundError, 'Ironic has no such allocation.') from exc
+        except (InstanceNotFoundError, ResourceNotFoundError):
+            return self._unclaimed(asked)
         # A database can compare without regard to capitals.
-        if found.get('uuid') != asked.amphora_id or not translate.facts_of(found):
-            raise asked.error(InstanceNotFoundError, "the allocation is not one of kiln's.")
-        return found
+        if found.get('uuid') != asked.amphora_id:
+            raise asked.error(InstanceNotFoundError, 'Ironic has no such allocation.')
+        return found if translate.facts_of(found) else self._unclaimed(asked, found)
+
+    def _unclaimed(self, asked: Asked, allocation: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return what stands for the claim of an instance that others have deployed."""
+        query = {**_INFO_FIELDS, 'instance_uuid': str(asked.amphora_id)}
+        for node in self._ironic.ask(asked, 'GET', '/nodes', query=query)['nodes']:
+            if node.get('instance_uuid') == asked.amphora_id:
+                return translate.unclaimed(node, allocation)
+        raise asked.error(
+            InstanceNotFoundError, 'Ironic has no such allocation, and no node with this instance.'
+        )
 
     def _pair(self, asked: Asked) -> _Pair:
         return self._with_node(asked, self._claimed(asked))
@@ -323,8 +364,11 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
 
 def _about(verb: str, amphora_id: str) -> Asked:
     """Return the context of a request for an amphora, whose id has the form of Ironic's."""
-    asked = Asked.about(verb, amphora_id)
-    if not _ID.fullmatch(amphora_id):
+    return _known_form(Asked.about(verb, amphora_id))
+
+
+def _known_form(asked: Asked) -> Asked:
+    if not _ID.fullmatch(str(asked.amphora_id)):
         raise asked.error(InstanceNotFoundError, 'Ironic has no ids of that form.')
     return asked
 

@@ -64,6 +64,50 @@ def facts_of(allocation: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
+def unclaimed(
+    node: Mapping[str, Any], allocation: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return what stands for the claim of an instance that others have deployed.
+
+    It has the facts that a claim writes on it, without an owner and a key.
+    """
+    info = node.get('instance_info') or {}
+    traits = tuple(sorted(info.get('traits') or ()))
+    facts = {
+        'name': str(info.get('display_name') or node.get('name') or ''),
+        'flavor': str(Flavor(resource_class=str(node.get('resource_class')), traits=traits)),
+        'image': image_of(info),
+        'metadata': {},
+    }
+    if allocation is None:
+        facts['since'] = node.get('provision_updated_at')
+        allocation = {
+            'uuid': node['instance_uuid'], 'name': None, 'state': 'active', 'traits': [],
+            'node_uuid': node['uuid'], 'resource_class': node.get('resource_class'),
+            'last_error': None, 'created_at': None,
+        }  # fmt: skip
+    return {
+        **allocation,
+        'extra': {**(allocation.get('extra') or {}), FACTS: facts},
+        # What Nova writes on each node that has one of its servers.
+        'of_nova': 'nova_host_id' in info,
+    }
+
+
+def is_allocated(claim: Mapping[str, Any]) -> bool:
+    """Return True if Ironic has an allocation for a claim."""
+    return claim.get('created_at') is not None
+
+
+def image_of(info: Mapping[str, Any]) -> str | None:
+    """Return the image of an instance as a build names it; reads what image_info() writes."""
+    source = info.get('image_source')
+    name, digest = info.get('image_os_hash_algo'), info.get('image_os_hash_value')
+    if source and name and digest:
+        return f'{source}#{name}={digest}'
+    return str(source) if source else None
+
+
 def is_of(allocation: Mapping[str, Any], owner: str, build_key: str | None = None) -> bool:
     """Return True if an allocation is of an owner, and of a build."""
     facts = facts_of(allocation)
@@ -146,7 +190,7 @@ def amphora_of(
         availability_zone=facts.get('zone') if node is None else zone_of(node, zone_property),
         addresses=tuple(addresses_of(node or {})),
         metadata=MappingProxyType(dict(facts.get('metadata') or {})),
-        created_at=seconds_of(allocation.get('created_at')),
+        created_at=seconds_of(facts.get('since') or allocation.get('created_at')),
         fault=fault,
         fault_code=_code(allocation) if state is State.ERROR and not has_run else None,
         task_state=task_of(allocation, node),

@@ -174,6 +174,7 @@ _REQUESTS = {
     Call.CHANGES: ('GET', '/allocations'),
     Call.STATUSES: ('GET', '/allocations(/[0-9a-f-]{36})?'),
     Call.CHECK: ('GET', '/allocations'),
+    Call.CLAIM: ('POST', '/allocations'),
 }
 _STATUS = {
     Refusal.WRONG: 400, Refusal.UNKNOWN: 400, Refusal.NO_LOGIN: 401, Refusal.FORBIDDEN: 403,
@@ -217,6 +218,28 @@ class IronicFaults(ProxyBench):
     def vanish(self, amphora_id):
         nodes = self.case.nodes
         nodes.provision(nodes.ask('GET', f'/allocations/{amphora_id}')['node_uuid'], 'deleted')
+
+    def make_unowned(self, name):
+        nodes = self.case.nodes
+        nodes.switch_on(self.case.flavor)
+        free = '&provision_state=available&associated=false'
+        node = nodes.of(self.case.flavor, free)[0]['uuid']
+        url, _, digest = IMAGE.partition('#sha256=')
+        info = {
+            'display_name': name, 'image_source': url,
+            'image_os_hash_algo': 'sha256', 'image_os_hash_value': digest,
+        }  # fmt: skip
+        theirs = str(uuid.uuid4())
+        changes = {'instance_uuid': theirs, 'instance_info': info}
+        body = [{'op': 'add', 'path': f'/{at}', 'value': one} for at, one in changes.items()]
+        nodes.ask('PATCH', f'/nodes/{node}', json=body)
+        nodes.provision(node, 'active')
+        fields = 'provision_state,power_state'
+        done = {'provision_state': 'active', 'power_state': 'power on'}
+        nodes.until(
+            lambda: nodes.ask('GET', f'/nodes/{node}?fields={fields}').items() >= done.items()
+        )
+        return theirs
 
     def lacking(self, amphora_id, request):
         """Return what is not in the config drive that was sent to Ironic."""

@@ -6,6 +6,7 @@ from kiln.compute.backends import stack_settings
 from kiln.compute.stack import assemble
 from kiln.testing.conformance import ComputeDriverConformance, FaultConformance
 from kiln.testing.conformance.behaviours.building import Building
+from kiln.testing.conformance.behaviours.claiming import Claiming, LostClaims
 from kiln.testing.conformance.behaviours.deleting import Deleting
 from kiln.testing.conformance.behaviours.errors import Errors
 from kiln.testing.conformance.behaviours.execution import Execution
@@ -32,6 +33,7 @@ class OnIronic:
         super().setUp()
         faults = self.make_faults(self.driver)
         self.bench.lacking, self.bench.reboots_hard = faults.lacking, faults.reboots_hard
+        self.bench.make_unowned = faults.make_unowned
 
     def build(self, **given):
         self.nodes.switch_on(self.flavor)
@@ -51,8 +53,8 @@ class Guarded(OnIronic):
 
 
 class IronicConformance(
-    OnIronic, Building, Deleting, Errors, Execution, Failures, Outages, Requests, Sharing, States,
-    Translation, IronicCase,
+    OnIronic, Building, Claiming, LostClaims, Deleting, Errors, Execution, Failures, Outages,
+    Requests, Sharing, States, Translation, IronicCase,
 ):  # fmt: skip
     """The bare driver, for the behaviours that involve Ironic."""
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.authoring.adoption import adopted
+from kiln.compute_drivers.authoring.claiming import key_in_use
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.ironic import translate
 from kiln.compute_drivers.ironic.api.client import Ironic
@@ -81,7 +82,7 @@ class Claims:
         if found is not None:
             # No node was free at that time; nothing ever ran.
             with _still_held():
-                self._withdraw(asked, found['uuid'])
+                self.withdraw(asked, found['uuid'])
         wanted = self._choose(asked, request)
         for attempt in range(1, _ATTEMPTS + 1):
             claim = self._claim(asked, request, wanted)
@@ -90,7 +91,7 @@ class Claims:
             if claim['state'] == 'active':
                 return self._deploy(asked, request, wanted, claim)
             with _still_held():
-                self._withdraw(asked, claim['uuid'])
+                self.withdraw(asked, claim['uuid'])
             if attempt == _ATTEMPTS or not _RACED.search(str(claim.get('last_error'))):
                 break
         said = str(claim.get('last_error') or 'no reason given').rstrip('.')
@@ -222,7 +223,7 @@ class Claims:
         try:
             if not _is_waiting(claim, self._node(asked, claim)):
                 return amphora_id
-            self._withdraw(asked, amphora_id)
+            self.withdraw(asked, amphora_id)
         except AmphoraComputeError:
             # The claim is still there: a repeated build deploys it.
             exc.outcome = Outcome.UNKNOWN
@@ -248,7 +249,7 @@ class Claims:
         )
         return found
 
-    def _withdraw(self, asked: Asked, amphora_id: str) -> None:
+    def withdraw(self, asked: Asked, amphora_id: str) -> None:
         """End a claim that was never deployed; one that is gone is a success."""
         try:
             self._ironic.ask(
@@ -257,6 +258,56 @@ class Claims:
         except AmphoraComputeError as exc:
             if exc.http_status != 404 or exc.code == 'service_unavailable':
                 raise
+
+    # ---- instances of nobody ---------------------------------------------------------
+
+    def adopt(self, asked: Asked, claim: Mapping[str, Any], owner: str) -> None:
+        """Make an instance that others have deployed one of this site."""
+        assert asked.build_key is not None
+        name = name_of(owner, asked.build_key)
+        facts = {
+            **translate.facts_of(claim), 'owner': owner, 'build_key': asked.build_key,
+        }  # fmt: skip
+        extra = {**claim['extra'], translate.FACTS: facts}
+        other = self.find(dataclasses.replace(asked, looking=True), owner, asked.build_key)
+        if other is not None:
+            raise key_in_use(asked, other['uuid'])
+        try:
+            if translate.is_allocated(claim):
+                self._ironic.ask(
+                    asked, 'PATCH', f'/allocations/{claim["uuid"]}',
+                    body=[
+                        {'op': 'add', 'path': '/name', 'value': name},
+                        {'op': 'add', 'path': '/extra', 'value': extra},
+                    ],
+                )  # fmt: skip
+            else:
+                self._ironic.ask(
+                    asked, 'POST', '/allocations',
+                    body={
+                        'uuid': claim['uuid'], 'name': name, 'node': claim['node_uuid'],
+                        'resource_class': claim['resource_class'], 'extra': extra,
+                    },
+                )  # fmt: skip
+        except AmphoraComputeError as exc:
+            if exc.http_status is None:
+                raise
+            self._not_adopted(asked, claim, owner, exc)
+
+    def _not_adopted(
+        self, asked: Asked, claim: Mapping[str, Any], owner: str, exc: AmphoraComputeError
+    ) -> None:
+        """Return if the instance is adopted all the same, by a request whose answer was lost."""
+        assert asked.build_key is not None
+        found = self.find(dataclasses.replace(asked, looking=True), owner, asked.build_key)
+        if found is None:
+            raise exc
+        if found['uuid'] != claim['uuid']:
+            raise key_in_use(asked, found['uuid']) from exc
+        if found['state'] != 'active':
+            # Ironic keeps an allocation that got no node.
+            self.withdraw(asked, found['uuid'])
+            raise exc
 
     # ---- deleting --------------------------------------------------------------------
 

@@ -70,13 +70,18 @@ class PlayedIronic(Loopback):
     def claim(self, body):
         if self.of_name(body['name']):
             return fault(409, f'An allocation with name {body["name"]} already exists.')
-        made = {**body, 'state': 'active', 'node_uuid': 'n-1', 'last_error': None}
+        made = {
+            **body, 'state': 'active', 'node_uuid': 'n-1', 'last_error': None,
+            'created_at': '2026-11-29T10:00:00+00:00',
+        }  # fmt: skip
         if self.claim_errors:
             said = self.claim_errors.pop(0)
             made |= {'state': 'error', 'node_uuid': None, 'last_error': said}
         else:
             self.nodes[0]['instance_uuid'] = made['uuid']
         self.claims[made['uuid']] = made
+        if body.get('node') and made['state'] == 'error':
+            return fault(500, f'Failed to process allocation: {made["last_error"]}')
         return 201, {}, made
 
     def of_name(self, name):
@@ -90,11 +95,12 @@ class PlayedIronic(Loopback):
             return fault(404, f'Allocation {name} could not be found.')
         if method == 'DELETE':
             del self.claims[found['uuid']]
-            self.nodes[0]['instance_uuid'] = None
+            if found['state'] != 'error':
+                self.nodes[0]['instance_uuid'] = None
             return 204, {}, ''
         for change in body or ():
-            *_, field = change['path'].split('/')
-            found['extra']['kiln'][field] = change['value']
+            *way, field = change['path'].split('/')
+            (found['extra']['kiln'] if len(way) > 1 else found)[field] = change['value']
         return found
 
     def provision(self, target):

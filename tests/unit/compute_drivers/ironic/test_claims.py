@@ -5,6 +5,7 @@ import unittest
 from kiln.compute_drivers.ironic.driver import IronicDriver
 from kiln.exceptions import (
     BuildOutcomeUnknown,
+    DeleteFailed,
     InstanceStateConflict,
     InsufficientCapacity,
     InvalidBuildRequest,
@@ -164,10 +165,15 @@ class Deletes(Case):
         self.assertEqual([State.DELETING], [one.state for one in self.driver.list_amphorae()])
         self.assertEqual({}, self.ironic.claims)
 
-    def test_the_claim_of_others_is_not_an_amphora(self):
+    def test_what_belongs_to_no_site_is_not_acted_upon(self):
         built = self.build()
         self.ironic.claims[built]['extra'] = {'nova': {}}
-        self.driver.delete(built)
+        with self.assertRaisesRegex(DeleteFailed, 'it belongs to no site. Claim it first.') as bad:
+            self.driver.delete(built)
+        self.assertFalse(bad.exception.retryable)
+        for act in (self.driver.suspend, self.driver.reboot, self.driver.rebuild):
+            with self.assertRaisesRegex(InstanceStateConflict, 'Claim it first.'):
+                act(built)
         self.assertEqual([built], list(self.ironic.claims))
 
 
