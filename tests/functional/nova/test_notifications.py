@@ -183,9 +183,7 @@ class Trouble(CountedCase):
             return
         # If the broker was down for longer than a delete can take, Nova itself waits for it.
         self.assertIsInstance(delete.exception(), (DeleteTimeout, ServiceTimeout))
-        tasks = [
-            one['OS-EXT-STS:task_state'] for one in self.servers() if one['id'] == amphora_id
-        ]
+        tasks = [one['OS-EXT-STS:task_state'] for one in self.servers() if one['id'] == amphora_id]
         if set(tasks) - {None}:
             self.assertEqual(['deleting'], tasks)
             # Nova ignores repeated requests until an operator sets the state of the server.

@@ -73,7 +73,7 @@ def kiln(conf, *arguments, check=True):
     """Run a kiln command; return its output."""
     done = subprocess.run(
         command(conf, *arguments),
-        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False,
     )  # fmt: skip
     if check and done.returncode:
         raise AssertionError(f'kiln {" ".join(arguments)}: {done.stdout}\n{done.stderr}')
