@@ -73,7 +73,7 @@ def unclaimed(
     """
     info = node.get('instance_info') or {}
     traits = tuple(sorted(info.get('traits') or ()))
-    facts = {
+    facts: dict[str, Any] = {
         'name': str(info.get('display_name') or node.get('name') or ''),
         'flavor': str(Flavor(resource_class=str(node.get('resource_class')), traits=traits)),
         'image': image_of(info),
