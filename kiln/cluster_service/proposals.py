@@ -88,7 +88,9 @@ class Proposal:
         if not self.changes_spec:
             return self.kind is OperationKind.REPLACE and self.plan.empty
         same = (self.before.spec, self.before.pin) == (self.cluster.spec, self.cluster.pin)
-        return same and self.plan.empty and not self.doomed
+        # An engine replaces a node that is named although the count stays.
+        named = self.doomed or self.args.get('remove')
+        return same and self.plan.empty and not named
 
     def lines(self) -> Iterator[str]:
         """Yield what would happen, for people."""

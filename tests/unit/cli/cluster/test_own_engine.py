@@ -72,6 +72,30 @@ class OwnEngine(DriverShell):
         self.assertEqual('driver', gone['confirmed_by'])
 
 
+class Resizing(DriverShell):
+    def setUp(self):
+        super().setUp()
+        self.install(
+            STACK,
+            """
+            def resize_cluster(
+                self, context, cluster, *, nodegroup, node_count, nodes_to_remove=()
+            ):
+                self.write(cluster, 'failed' if 'n-1' in nodes_to_remove else 'complete')
+                return StatusReport(progress=Progress.IN_PROGRESS)
+            """,
+        )
+        self.up()
+
+    def test_a_named_node_is_replaced_although_the_count_stays(self):
+        self.assertIn('nothing to do', self.ok('cluster', 'scale', 'web', 'work=2', '--yes'))
+        # This engine fails at the node, so it was asked.
+        said = self.fails(
+            ExitCode.UNFORESEEN, 'cluster', 'scale', 'web', 'work=2', '--remove', 'n-1', '--yes'
+        )
+        self.assertIn('the stack is failed', said)
+
+
 class WithoutHandle(DriverShell):
     def setUp(self):
         super().setUp()
