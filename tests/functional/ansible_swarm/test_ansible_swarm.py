@@ -156,7 +156,7 @@ class AnsibleSwarm(unittest.TestCase):
         (home / 'secrets').write_text(json.dumps({'credentials': key, 'groups': {}}))
         again = subprocess.run(
             ['sh', '-c', 'exec "$0" update 3<"$1"', self.driver / 'program', home / 'secrets'],
-            stdin=(self.last_run().folder / 'document.json').open(),
+            stdin=self.enterContext((self.last_run().folder / 'document.json').open()),
             env={**os.environ, 'HOME': str(home)},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
