@@ -117,8 +117,12 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
         if is_claimed(asked, self.owner, **has):
             if claim.get('state') != 'error':
                 return
-            # A claim that was refused, and killed before it was taken back.
-            claim = self._unclaimed(asked)
+            try:
+                # A claim that was refused, and killed before it was taken back.
+                claim = self._unclaimed(asked)
+            except InstanceNotFoundError:
+                # A build of this site that found no node: it has its key.
+                return
             self._claims.withdraw(asked, amphora_id)
             node = self._with_node(asked, claim)[1]
         if claim.get('of_nova'):

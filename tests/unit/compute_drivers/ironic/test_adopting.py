@@ -102,6 +102,13 @@ class Adopting(Case):
         self.driver.claim(THEIRS, 'k-1')
         self.assertEqual('active', self.ironic.claims[THEIRS]['state'])
 
+    def test_a_build_that_found_no_node_is_claimed_with_its_own_key(self):
+        self.ironic.nodes[0]['instance_uuid'] = None
+        facts = {'kiln': {'owner': 'site', 'build_key': 'k-1'}}
+        self.allocated(state='error', node_uuid=None, extra=facts, name=name_of('site', 'k-1'))
+        self.driver.claim(THEIRS, 'k-1')
+        self.assertEqual('error', self.ironic.claims[THEIRS]['state'])
+
     def test_a_claim_that_another_process_has_made_meanwhile_is_a_success(self):
         taken = fault(409, f'An allocation with UUID {THEIRS} already exists.')
         self.ironic.refusals.append((CLAIMS, taken))
