@@ -130,7 +130,8 @@ MAY_IMPORT = {
     # ---- outside
     'kiln.testing': CONTRACT | {'kiln.wrappers.base'},
     # Judges also what kiln's guards make of a driver.
-    'kiln.testing.conformance': CONTRACT | {'kiln.compute', 'kiln.testing', 'kiln.wrappers'},
+    'kiln.testing.conformance': CONTRACT
+    | {'kiln.compute', 'kiln.telemetry.frames', 'kiln.testing', 'kiln.wrappers'},
     # Opens wrong copies of a driver as they are configured, and reads a file about them.
     'kiln.testing.mutants': CONTRACT
     | {

@@ -6,10 +6,11 @@ import contextlib
 import logging
 import os
 import socket
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, MutableMapping
+
+from kiln.telemetry.frames import current_frames
 
 LOG = logging.getLogger(__name__)
 
@@ -97,5 +98,5 @@ def _stacks() -> str:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     return ''.join(
         f'\n{names.get(ident, ident)}:\n{"".join(traceback.format_stack(frame)).rstrip()}'
-        for ident, frame in sys._current_frames().items()
+        for ident, frame in current_frames().items()
     )

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.hooks import ComputeHooks
+from kiln.telemetry.frames import current_frames
 
 T = TypeVar('T')
 
@@ -196,7 +197,7 @@ def _wait_for(thread: threading.Thread) -> bool:
 
 
 def _is_waiting_for_backend(thread: threading.Thread) -> bool:
-    frame = sys._current_frames().get(thread.ident or 0)
+    frame = current_frames().get(thread.ident or 0)
     module = '' if frame is None else str(frame.f_globals.get('__name__'))
     return module.partition('.')[0] in _WAITING_FOR_BACKENDS
 

@@ -3,7 +3,6 @@
 import contextvars
 import random
 import signal
-import sys
 import threading
 import time
 import traceback
@@ -23,6 +22,7 @@ from kiln.exceptions import (
 )
 from kiln.fairness.turns import on_behalf_of
 from kiln.telemetry.events import Listener
+from kiln.telemetry.frames import current_frames
 from kiln.wrappers.executor.attempts import Backoff, CallPlan
 from kiln.wrappers.executor.build_attempts import BuildPlan
 from kiln.wrappers.executor.settings import ExecutorSettings
@@ -33,7 +33,7 @@ from tests.unit.wrappers.scripted import StageCase, request
 
 def within_a_wait(thread_id):
     """Return True if a thread waits for an operation."""
-    frame = sys._current_frames()[thread_id]
+    frame = current_frames()[thread_id]
     stack = [entry.name for entry in traceback.extract_stack(frame)]
     return stack[-1] == 'wait' and 'exception' in stack
 
