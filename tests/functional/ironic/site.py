@@ -120,7 +120,7 @@ class IronicCase(CloudTestCase if URL is None else unittest.TestCase):
             'flavor': self.flavor,
             'image': IMAGE,
             'zone_property': ZONE,
-            'timeout': 30.0,
+            'timeout': 120.0,
         }
         return options_of({**auth, **defaults, **given})
 

@@ -53,7 +53,7 @@ def options_for(case):
         'networks': [case.net_id],
         'flavor': 'tiny',
         'image': 'tiny',
-        'timeout': 30.0,
+        'timeout': 120.0,
         'watch_interval': 0.5,
         'watch_max_interval': 2.0,
     }

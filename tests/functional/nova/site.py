@@ -99,7 +99,7 @@ class NovaCase(CloudTestCase):
             'networks': [self.net_id],
             'flavor': 'tiny',
             'image': 'tiny',
-            'timeout': 30.0,
+            'timeout': 120.0,
         }
         return options_of({**auth, **defaults, **given}, self.driver_class)
 
