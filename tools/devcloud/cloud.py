@@ -109,7 +109,8 @@ class Cloud:
             raise CloudError('constraints.txt has changed since: first "down --wipe"')
         self._steps.mark([] if done else [versions])
         self._wishes.save(place.wishes)
-        packages.install_debian(place, self._say)
+        of_debian = dict(one for service in self._services for one in service.debian.items())
+        packages.install_debian(place, of_debian, self._say)
         venvs = {service.venv_name: service.venv for service in self._services}
         for name, venv in venvs.items():
             of_one = [service for service in self._services if service.venv_name == name]

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from .errors import CloudError
 from .place import Place
@@ -50,14 +50,16 @@ def run(place: Place, log_name: str, *command: str | pathlib.Path, **environment
         raise CloudError(f'{log_name}: "{step}" failed with {done.returncode}', log)
 
 
-def debian_packages(exists: Callable[[str], bool] = os.path.exists) -> list[str]:
-    """Return the Debian packages that are missing."""
-    return [package for file, package in DEBIAN.items() if not exists(file)]
+def debian_packages(
+    more: Mapping[str, str], exists: Callable[[str], bool] = os.path.exists
+) -> list[str]:
+    """Return the Debian packages that are missing, of all clouds and of this one."""
+    return [package for file, package in (DEBIAN | dict(more)).items() if not exists(file)]
 
 
-def install_debian(place: Place, say: Callable[[str], None]) -> None:
-    """Install the missing packages of the three servers, and of Python itself."""
-    absent = debian_packages()
+def install_debian(place: Place, more: Mapping[str, str], say: Callable[[str], None]) -> None:
+    """Install the missing packages of the servers, and of Python itself."""
+    absent = debian_packages(more)
     if not absent:
         return
     if os.geteuid() != 0 or shutil.which('apt-get') is None:

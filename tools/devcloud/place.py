@@ -18,6 +18,7 @@ PORTS = {
     'epmd': 4369,
     'heat': 8004,
     'ironic': 6385,
+    'ironic_files': 6386,
     'glance': 9292,
     'keystone': 5000,
     'memcached': 1211,
@@ -29,6 +30,7 @@ PORTS = {
     'placement': 8778,
     'rabbit': 5672,
     'rabbit_peers': 4370,
+    'redfish': 8765,
 }
 # A socket's path must fit in 108 bytes, and the longest of ours adds 16.
 LONGEST_HOME = 88

@@ -50,7 +50,8 @@ _BUILDS = [
     cfg.StrOpt(
         'image',
         help='Id of an image in Glance, or the URL of an image with its digest: '
-        f'https://HOST/PATH#sha256=DIGEST. {_DEFAULT}',
+        'https://HOST/PATH#sha256=DIGEST. An ISO, whose URL ends in .iso and has no digest, is '
+        f'for nodes with the deploy interface "ramdisk". {_DEFAULT}',
     ),
     cfg.StrOpt('availability_zone', help=f'Zone of the nodes. {_DEFAULT}'),
     cfg.StrOpt(

@@ -15,7 +15,7 @@ from kiln.compute_drivers.base import AmphoraComputeDriver
 from kiln.compute_drivers.ironic import pool, translate
 from kiln.compute_drivers.ironic.api.client import HISTORY, Ironic, minor
 from kiln.compute_drivers.ironic.building.claims import Claims
-from kiln.compute_drivers.ironic.building.flavors import Flavor, image_info
+from kiln.compute_drivers.ironic.building.flavors import IMAGE_FIELDS, Flavor, image_info
 from kiln.compute_drivers.ironic.catalogue import Catalogue
 from kiln.exceptions import (
     AmphoraComputeError,
@@ -194,7 +194,10 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
             # First of all: a rebuild that fails must not look like a build that failed.
             self._note(asked, served=True)
         if info:
-            self._patch(asked, path, {f'/instance_info/{key}': one for key, one in info.items()})
+            # All of them: Ironic refuses an ISO beside what is left of another image.
+            self._patch(
+                asked, path, {f'/instance_info/{name}': info.get(name) for name in IMAGE_FIELDS}
+            )
         # The config drive stays, with all that is in it.
         self._ironic.ask(asked, 'PUT', f'{path}/states/provision', body={'target': 'rebuild'})
         if info:

@@ -101,7 +101,7 @@ def is_allocated(claim: Mapping[str, Any]) -> bool:
 
 def image_of(info: Mapping[str, Any]) -> str | None:
     """Return the image of an instance as a build names it; reads what image_info() writes."""
-    source = info.get('image_source')
+    source = info.get('image_source') or info.get('boot_iso')
     name, digest = info.get('image_os_hash_algo'), info.get('image_os_hash_value')
     if source and name and digest:
         return f'{source}#{name}={digest}'

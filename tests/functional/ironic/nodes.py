@@ -61,6 +61,21 @@ class Nodes:
                 self._until_all(resource_class, 'power_state', 'power on')
         return ids
 
+    def enrol_redfish(self, resource_class, url, count):
+        """Enrol nodes whose controllers speak Redfish, and which boot from an ISO."""
+        interfaces = dict.fromkeys(('management', 'power'), 'redfish')
+        interfaces |= {'boot': 'redfish-virtual-media', 'deploy': 'ramdisk'}
+        interfaces |= {'bios': 'no-bios', 'inspect': 'no-inspect', 'raid': 'no-raid'}
+        more = {f'{kind}_interface': name for kind, name in interfaces.items()}
+        for number in range(1, count + 1):
+            system = f'/redfish/v1/Systems/{number:08}-0000-4000-8000-000000000000'
+            info = {'redfish_address': url, 'redfish_system_id': system}
+            self._create(resource_class, number, driver='redfish', driver_info=info, **more)
+        for target, state in (('manage', 'manageable'), ('provide', 'available')):
+            for node in self.of(resource_class):
+                self.provision(node['uuid'], target)
+            self._until_all(resource_class, 'provision_state', state)
+
     def _until_all(self, resource_class, field, value):
         self.until(lambda: {one[field] for one in self.of(resource_class)} == {value})
 

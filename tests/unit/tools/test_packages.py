@@ -17,13 +17,14 @@ class PackagesTest(unittest.TestCase):
         self.place = Place(pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())), 1)
 
     def test_only_the_debian_packages_that_are_missing_are_asked_for(self):
-        self.assertEqual([], packages.debian_packages(lambda file: True))
+        more = {'/usr/bin/one': 'one-of-a-service'}
+        self.assertEqual([], packages.debian_packages(more, lambda file: True))
         self.assertEqual(
-            ['mariadb-server', 'rabbitmq-server', 'memcached', 'python3-venv'],
-            packages.debian_packages(lambda file: False),
+            ['mariadb-server', 'rabbitmq-server', 'memcached', 'python3-venv', 'one-of-a-service'],
+            packages.debian_packages(more, lambda file: False),
         )
         self.assertEqual(
-            ['memcached'], packages.debian_packages(lambda file: 'memcached' not in file)
+            ['memcached'], packages.debian_packages(more, lambda file: 'memcached' not in file)
         )
 
     def test_every_requirement_has_a_version(self):

@@ -3,6 +3,7 @@
 import abc
 import pathlib
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from ..backends import Database
 from ..packages import CONSTRAINTS, HERE, Venv
@@ -22,6 +23,8 @@ class Service(abc.ABC):
     requirements: tuple[str, ...]
     # What its command line needs beside the service, where that has an environment of its own.
     clients: tuple[str, ...] = ()
+    # One file of each Debian package that it needs beside the backends, and the package.
+    debian: Mapping[str, str] = MappingProxyType({})
     databases: tuple[str, ...]
     catalog: tuple[str, str] | None = None  # type and path, for all but Keystone
     venv_name = 'venv'

@@ -1,8 +1,10 @@
-"""Ironic: simulated bare-metal machines."""
+"""Ironic: simulated bare-metal machines, and some whose power is switched by Redfish."""
 
 import pathlib
 from collections.abc import Mapping
+from types import MappingProxyType
 
+from ..packages import HERE
 from ..place import HOST
 from ..processes import Process, Stage
 from ..settings import Sections, common, service_user
@@ -12,7 +14,7 @@ INTERFACES = {
     'bios': 'fake,no-bios,redfish',
     'boot': 'fake,redfish-virtual-media',
     'console': 'fake,no-console',
-    'deploy': 'fake,direct,custom-agent',
+    'deploy': 'fake,direct,custom-agent,ramdisk',
     'firmware': 'fake,no-firmware',
     'inspect': 'fake,no-inspect,redfish',
     'management': 'fake,redfish',
@@ -25,21 +27,30 @@ INTERFACES = {
 }
 
 
+REDFISH = HERE / 'inside' / 'redfish.py'
+
+
 class Ironic(Service):
-    """API and conductor in one process, without RPC between them."""
+    """API and conductor in one process, and what its machines talk to.
+
+    They read files from a server beside it, and some have a simulated controller that speaks
+    Redfish.
+    """
 
     name = 'ironic'
-    requirements = ('ironic', 'python-ironicclient')
+    requirements = ('ironic', 'python-ironicclient', 'sushy-tools')
+    # Makes config drives.
+    debian = MappingProxyType({'/usr/bin/genisoimage': 'genisoimage'})
     databases = ('ironic',)
     catalog = ('baremetal', '')
     living_tables = ('ironic.conductors',)
 
     def folders(self) -> tuple[pathlib.Path, ...]:
-        return tuple(self.data / name for name in ('http', 'images', 'master', 'tmp'))
+        return tuple(self.data / name for name in ('http', 'images', 'master', 'tmp', 'redfish'))
 
     def files(self) -> Mapping[pathlib.Path, Sections]:
         place = self.place
-        http, images, master, temporary = self.folders()
+        http, images, master, temporary, _ = self.folders()
         sections = common(
             place,
             self.name,
@@ -65,7 +76,12 @@ class Ironic(Service):
             'check_provision_state_interval': 5,
             'deploy_callback_timeout': 60,
         }
-        sections['deploy'] = {'http_root': http, 'http_url': place.url(self.name)}
+        sections['deploy'] = {
+            'http_root': http,
+            'http_url': place.url('ironic_files'),
+            # Machines fetch an ISO where it is.
+            'ramdisk_image_download_source': 'http',
+        }
         sections['pxe'] = {'images_path': images, 'instance_master_path': master}
         sections['dhcp'] = {'dhcp_provider': 'none'}
         for section in ('glance', 'neutron', 'nova', 'service_catalog'):
@@ -77,7 +93,29 @@ class Ironic(Service):
         return ((*self.venv.script('ironic-dbsync'), '--config-file', self.config, 'upgrade'),)
 
     def processes(self) -> tuple[Process, ...]:
+        port, redfish = self.place.port, self.folders()[-1]
+        files = ('-m', 'http.server', '--bind', HOST, '--directory', str(self.folders()[0]))
         return (
+            Process(
+                'ironic-files',
+                (str(self.venv.python), *files, str(port('ironic_files'))),
+                Stage.API,
+                port=port('ironic_files'),
+                url=self.place.url('ironic_files'),
+            ),
+            Process(
+                'redfish',
+                (
+                    *self.venv.script('sushy-emulator'),
+                    *('--config', str(REDFISH), '--fake'),
+                    *('--interface', HOST, '--port', str(port('redfish'))),
+                ),
+                Stage.API,
+                {'KILN_REDFISH_STATE': str(redfish)},
+                (REDFISH, self.versions),
+                port=port('redfish'),
+                url=f'{self.place.url("redfish")}/redfish/v1/',
+            ),
             Process(
                 'ironic-api',
                 (*self.venv.script('ironic'), '--config-file', str(self.config)),

@@ -14,6 +14,8 @@ _UUID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 _DIGESTS = {'md5': 32, 'sha256': 64, 'sha512': 128}
 _HEX = re.compile('[0-9a-fA-F]+')
 _URLS = ('http://', 'https://', 'file://', 'oci://')
+#: The fields of ``instance_info`` that say what is deployed.
+IMAGE_FIELDS = ('image_source', 'image_os_hash_algo', 'image_os_hash_value', 'boot_iso')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,9 +60,9 @@ class Flavor:
 def image_info(
     asked: Asked, text: str, kind: type[AmphoraComputeError] = InvalidRequest
 ) -> dict[str, str]:
-    """Return the ``instance_info`` of an image: a Glance id, or a URL with its digest.
+    """Return the ``instance_info`` of an image: a Glance id, a URL with its digest, or an ISO.
 
-    :raises AmphoraComputeError: it is neither; ``kind`` is its class.
+    :raises AmphoraComputeError: it is something else; ``kind`` is its class.
     """
     if _UUID.fullmatch(text):
         return {'image_source': text}
@@ -70,6 +72,12 @@ def image_info(
             f'image {text!r} is neither the id of an image in Glance nor a URL.',
         )
     url, mark, fragment = text.rpartition('#')
+    if text.endswith('.iso'):
+        return {'boot_iso': text}
+    if url.endswith('.iso'):
+        raise asked.error(
+            kind, f'image {text!r} has a digest, and Ironic checks none of an ISO: leave it out.'
+        )
     name, _, digest = fragment.partition('=')
     if not mark and text.startswith('oci://'):
         return {'image_source': text}

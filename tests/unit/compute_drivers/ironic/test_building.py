@@ -7,7 +7,8 @@ from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.authoring.user_data import textual
 from kiln.compute_drivers.ironic.building.claims import name_of
 from kiln.compute_drivers.ironic.building.config_drive import config_drive, hostname
-from kiln.compute_drivers.ironic.building.flavors import Flavor, image_info
+from kiln.compute_drivers.ironic.building.flavors import IMAGE_FIELDS, Flavor, image_info
+from kiln.compute_drivers.ironic.translate import image_of
 from kiln.exceptions import InvalidBuildRequest, InvalidRequest
 from kiln.models import BuildRequest, InjectedFile
 
@@ -65,6 +66,22 @@ class Images(unittest.TestCase):
         ):  # fmt: skip
             with self.subTest(text), self.assertRaisesRegex(InvalidBuildRequest, 'has no digest'):
                 image_info(ASKED, text, InvalidBuildRequest)
+
+    def test_an_iso_is_a_url_without_a_digest(self):
+        self.assertEqual(
+            {'boot_iso': 'https://h/live.iso'}, image_info(ASKED, 'https://h/live.iso')
+        )
+
+    def test_a_digest_of_an_iso_is_refused_as_nobody_checks_it(self):
+        text = f'https://h/live.iso#sha256={DIGEST}'
+        with self.assertRaisesRegex(InvalidBuildRequest, 'none of an ISO: leave it out'):
+            image_info(ASKED, text, InvalidBuildRequest)
+
+    def test_what_is_written_for_an_image_is_read_as_this_image(self):
+        for text in (UUID, f'https://h/i#sha256={DIGEST.lower()}', 'oci://h/i', 'https://h/i.iso'):
+            with self.subTest(text):
+                self.assertEqual(text, image_of(image_info(ASKED, text)))
+                self.assertLessEqual(set(image_info(ASKED, text)), set(IMAGE_FIELDS))
 
     def test_an_image_that_is_only_a_name_is_refused(self):
         with self.assertRaisesRegex(InvalidRequest, 'neither the id .* nor a URL'):

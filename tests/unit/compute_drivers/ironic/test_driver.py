@@ -103,6 +103,15 @@ class Power(Case):
         written = self.ironic.sent('PATCH /v1/nodes/n-1')[-1]
         self.assertIn('http://h/other', [one['value'] for one in written])
 
+    def test_a_rebuild_from_an_iso_leaves_nothing_of_the_image_before(self):
+        self.driver.rebuild(self.active(), image_id='http://h/live.iso')
+        written = self.ironic.sent('PATCH /v1/nodes/n-1')[-1]
+        values = {one['path'].rpartition('/')[2]: one['value'] for one in written}
+        self.assertEqual('http://h/live.iso', values.pop('boot_iso'))
+        self.assertEqual(
+            dict.fromkeys(('image_source', 'image_os_hash_algo', 'image_os_hash_value')), values
+        )
+
 
 class Nodes(Case):
     def test_a_node_goes_into_maintenance_with_a_reason_and_back(self):

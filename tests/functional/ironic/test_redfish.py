@@ -1,0 +1,140 @@
+"""Nodes whose controllers speak Redfish: booted from an ISO, rebooted, powered off, given back."""
+
+import json
+import urllib.request
+import uuid
+
+from kiln.exceptions import InstanceNotFoundError
+from kiln.models import AmphoraType, State
+from kiln.testing.proxy import Answer, FaultProxy, Serve
+from tests.functional.ironic.site import IronicCase
+from tools.devcloud.place import Place
+from tools.devcloud.services.ironic import Ironic
+from tools.devcloud.wishes import Wishes
+
+RESET = '.*/Actions/ComputerSystem.Reset'
+USER_DATA = b'#!/bin/sh\n# of this build alone\n'
+#: As many as the devcloud has.
+MACHINES = 2
+
+
+class Redfish(IronicCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        home = cls.cloud.home
+        wishes = Wishes.load(home / 'wishes.json')
+        place = Place(home, wishes.base_port)
+        served = Ironic(place, wishes).folders()[0] / 'live.iso'
+        served.write_bytes(b'an ISO that no simulated machine reads')
+        cls.addClassCleanup(served.unlink)
+        cls.iso = f'{place.url("ironic_files")}/live.iso'
+        # Between Ironic and the controllers.
+        cls.controllers = FaultProxy(place.url('redfish'))
+        cls.controllers.start()
+        cls.addClassCleanup(cls.controllers.close)
+        cls.kind = f'redfish-{uuid.uuid4().hex[:8]}'
+        cls.addClassCleanup(cls.nodes.remove, cls.kind)
+        cls.nodes.enrol_redfish(cls.kind, cls.controllers.url, MACHINES)
+
+    def setUp(self):
+        super().setUp()
+        #: What was asked of the power of a machine.
+        self.resets = []
+        self.controllers.fault(Serve(), 'POST', RESET, when=self.record_reset)
+        self.driver = self.open_driver()
+        self.addCleanup(self.clean_up)
+
+    def record_reset(self, request):
+        """Record a switch of power; the request is passed on."""
+        self.resets.append(json.loads(request.body)['ResetType'])
+        return False
+
+    def clean_up(self):
+        for rule in self.controllers.faults:
+            rule.remove()
+        for amphora in self.driver.list_amphorae():
+            self.driver.delete(amphora.id)
+        self.nodes.until(lambda: not list(self.driver.list_amphorae()))
+
+    def build(self, **given):
+        return self.driver.build(
+            AmphoraType.BARE_METAL,
+            amphora_flavor=self.kind,
+            image_id=self.iso,
+            user_data=USER_DATA,
+            **given,
+        )
+
+    def active(self):
+        built = self.build()
+        self.until(built, State.ACTIVE)
+        return built
+
+    def until(self, amphora_id, state):
+        self.nodes.until(lambda: self.driver.status(amphora_id).state is state)
+
+    def until_asked(self, times):
+        self.nodes.until(lambda: len(self.resets) >= times)
+
+    def system_of(self, amphora_id):
+        """Return the path of the machine of an amphora, at its controller."""
+        node = self.nodes.ask('GET', f'/allocations/{amphora_id}')['node_uuid']
+        info = self.nodes.ask('GET', f'/nodes/{node}?fields=driver_info')['driver_info']
+        return info['redfish_system_id']
+
+    def machine(self, path):
+        with urllib.request.urlopen(self.controllers.url + path) as answer:
+            return json.load(answer)
+
+    def media(self, system):
+        """Return the URLs of what is in the drives of a machine."""
+        listed = self.machine(self.machine(system)['VirtualMedia']['@odata.id'])['Members']
+        drives = [self.machine(one['@odata.id']) for one in listed]
+        return [one['Image'] for one in drives if one['Inserted']]
+
+    def test_a_build_boots_from_its_iso_with_its_config_drive(self):
+        built = self.active()
+        system = self.system_of(built)
+        seen = self.machine(system)
+        self.assertEqual(
+            ('On', 'Cd'), (seen['PowerState'], seen['Boot']['BootSourceOverrideTarget'])
+        )
+        iso, drive = sorted(self.media(system), key=lambda url: url != self.iso)
+        self.assertEqual(self.iso, iso)
+        with urllib.request.urlopen(drive) as answer:
+            self.assertIn(USER_DATA, answer.read())
+        self.assertEqual(self.iso, self.driver.get_amphora(amphora_id=built).image_id)
+
+    def test_a_delete_takes_the_media_out_and_powers_the_machine_off(self):
+        built = self.active()
+        system = self.system_of(built)
+        self.driver.delete(built)
+        self.nodes.until(lambda: not self.claims())
+        with self.assertRaises(InstanceNotFoundError):
+            self.driver.status(built)
+        self.assertEqual([], self.media(system))
+        self.nodes.until(lambda: self.machine(system)['PowerState'] == 'Off')
+
+    def test_power_is_switched_as_asked(self):
+        built = self.active()
+        for change, asked, state in (
+            (lambda: self.driver.reboot(built), ['GracefulRestart'], State.ACTIVE),
+            (lambda: self.driver.reboot(built, hard=True), ['ForceOff', 'On'], State.ACTIVE),
+            (lambda: self.driver.suspend(built), ['ForceOff'], State.SUSPENDED),
+            (lambda: self.driver.resume(built), ['On'], State.ACTIVE),
+        ):
+            with self.subTest(asked):
+                self.resets.clear()
+                change()
+                self.until_asked(len(asked))
+                self.until(built, state)
+                self.nodes.until(lambda: self.driver.status(built).task_state is None)
+                self.assertEqual(asked, self.resets)
+
+    def test_a_machine_whose_controller_refuses_fails_with_its_words(self):
+        said = {'error': {'code': 'Base.1.0.GeneralError', 'message': 'The door is open.'}}
+        self.controllers.fault(Answer(400, body=json.dumps(said)), 'POST', RESET)
+        built = self.build()
+        self.until(built, State.ERROR)
+        self.assertIn('The door is open.', self.driver.get_amphora(amphora_id=built).fault)
