@@ -25,8 +25,6 @@ INTERFACES = {
     'storage': 'noop,fake',
     'vendor': 'fake,no-vendor',
 }
-
-
 REDFISH = HERE / 'inside' / 'redfish.py'
 
 
@@ -93,8 +91,8 @@ class Ironic(Service):
         return ((*self.venv.script('ironic-dbsync'), '--config-file', self.config, 'upgrade'),)
 
     def processes(self) -> tuple[Process, ...]:
-        port, redfish = self.place.port, self.folders()[-1]
-        files = ('-m', 'http.server', '--bind', HOST, '--directory', str(self.folders()[0]))
+        port, http = self.place.port, str(self.data / 'http')
+        files = ('-m', 'http.server', '--bind', HOST, '--directory', http)
         return (
             Process(
                 'ironic-files',
@@ -111,7 +109,7 @@ class Ironic(Service):
                     *('--interface', HOST, '--port', str(port('redfish'))),
                 ),
                 Stage.API,
-                {'KILN_REDFISH_STATE': str(redfish)},
+                {'KILN_REDFISH_STATE': str(self.data / 'redfish')},
                 (REDFISH, self.versions),
                 port=port('redfish'),
                 url=f'{self.place.url("redfish")}/redfish/v1/',
