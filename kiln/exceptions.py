@@ -22,6 +22,7 @@ from kiln.errors.configuration import DriverNotFound as DriverNotFound
 from kiln.errors.configuration import KilnError as KilnError
 from kiln.errors.configuration import agreeing
 from kiln.errors.known import KNOWN_SECRETS as KNOWN_SECRETS
+from kiln.errors.known import encodings as encodings
 from kiln.errors.masking import redact as redact
 from kiln.errors.masking import redact_all as redact_all
 from kiln.errors.masking import told as told

@@ -40,6 +40,8 @@ SHARES = {
     'tests/functional/images/': 4,
     'tests/functional/ironic/test_conformance.py': 16,
     'tests/functional/ironic/test_kills.py': 0,
+    'tests/functional/ironic/test_network_conformance.py': 16,
+    'tests/functional/ironic/test_network_kills.py': 0,
     'tests/functional/ironic/test_redfish.py': 0,
     'tests/functional/nova/test_claims.py': 2,
     'tests/functional/nova/test_cluster_crashes.py': 0,

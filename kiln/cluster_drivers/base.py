@@ -192,8 +192,9 @@ class ClusterDriver(abc.ABC):
     ) -> Sequence[str]:
         """Return what the driver's own engine would do for a change, a line for each kind.
 
-        First of all what would be lost. Shown with a plan, before anything happens; for a
-        driver with an engine of its own. The call has no effect, and is one request at most.
+        First of all what would be lost: each line by which nodes are lost is a ``Loss``, which
+        users are asked to confirm. Shown with a plan, before anything happens; for a driver with
+        an engine of its own. The call has no effect, and is one request at most.
 
         :raises ClusterDriverError: the engine cannot foresee it now; the plan says so.
         """

@@ -160,6 +160,12 @@ def join_token(context: Context, node: Node) -> str:
     return hmac.new(context.join_key(), message.encode(), hashlib.sha256).hexdigest()
 
 
+class Loss(str):
+    """A line of a preview, by which what is on nodes is lost: users confirm it."""
+
+    __slots__ = ()
+
+
 class Progress(enum.StrEnum):
     """Progress of an operation in the driver's own engine."""
 

@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kiln.cluster_drivers.base import ClusterDriver, NodeClusterDriver
-from kiln.cluster_drivers.calls import open_driver
+from kiln.cluster_drivers.calls import driver_errors, open_driver
 from kiln.cluster_drivers.discovery.contract import contract_violations
 from kiln.cluster_drivers.discovery.discovery import Catalogue, LoadedDriver
+from kiln.cluster_drivers.known_nodes import KnownNodes
 from kiln.cluster_drivers.selection.matching import Preference
 from kiln.cluster_drivers.selection.request import Image, Request
 from kiln.cluster_drivers.selection.selection import Decision, resolve
 from kiln.clusters.exceptions import ClusterDriverUnusable, ClusterError, DriverSelectionError
-from kiln.clusters.models import DriverPin
+from kiln.clusters.models import Cluster, DriverPin, Node
 from kiln.clusters.spec import ClusterSpec
 
 
@@ -127,3 +128,14 @@ class SiteDrivers:
 def previews(driver: ClusterDriver) -> bool:
     """Return whether a driver's own engine foresees what a change would do."""
     return type(driver).preview_cluster is not ClusterDriver.preview_cluster
+
+
+def known_nodes(driver: ClusterDriver, cluster: Cluster) -> Sequence[Node]:
+    """Return the nodes that a driver with an engine of its own knows of; empty if it keeps none.
+
+    :raises ClusterDriverDefect: its code has a mistake.
+    """
+    if not isinstance(driver, KnownNodes):
+        return ()
+    with driver_errors(driver.name, 'known_nodes'):
+        return driver.known_nodes(cluster)

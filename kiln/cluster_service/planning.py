@@ -18,7 +18,7 @@ from kiln.cluster_file.merging import combined
 from kiln.cluster_service import requests
 from kiln.cluster_service.choosing import chosen, removals
 from kiln.cluster_service.declared import check_driver, with_nodes
-from kiln.cluster_service.drivers import SiteDrivers, previews
+from kiln.cluster_service.drivers import SiteDrivers, known_nodes, previews
 from kiln.cluster_service.existing import with_existing
 from kiln.cluster_service.named_parts import group_named, group_of, named_nodes
 from kiln.cluster_service.proposals import Proposal, changes_spec
@@ -36,21 +36,16 @@ from kiln.clusters.exceptions import (
 )
 from kiln.clusters.limits import DEFAULT_LIMITS, NodeLimits
 from kiln.clusters.models import Cause, Cluster, Node, NodeState, Operation, OperationKind
-from kiln.clusters.spec import (
-    MOST_NODES,
-    ClusterSpec,
-    ClusterTemplate,
-    MachineSpec,
-)
+from kiln.clusters.placing.counts import check_count
+from kiln.clusters.spec import MOST_NODES, ClusterSpec, ClusterTemplate, MachineSpec
 from kiln.db.store import Store
 from kiln.engine.driver_context import DriverContexts, existing
 from kiln.engine.measuring import Meter
 from kiln.engine.nodes.join_key import known_key, new_key
 from kiln.engine.nodes.scale_choice import ScaleChoice, has_scale_manager
 from kiln.engine.plan.backend_choice import chosen_by
-from kiln.engine.plan.changes import ClusterPlan, Shared
+from kiln.engine.plan.changes import ClusterPlan, DesiredGroup, Shared
 from kiln.engine.plan.choice import all_held, questions
-from kiln.engine.plan.counts import check_count, resized
 from kiln.engine.plan.desired import Desired, Zones
 from kiln.engine.plan.diff import resize
 from kiln.engine.plan.lifecycle import cause_of
@@ -139,18 +134,24 @@ class Planning:
         )
 
     def _resized_by_engine(self, there: Cluster, request: requests.Resize) -> Proposal:
-        """Return the resize of a group whose nodes only an engine of the driver's own knows."""
-        if request.group is None and len(there.spec.groups) > 1:
+        """Return the resize of a group whose nodes an engine of the driver's own builds."""
+        nodes = known_nodes(self._drivers.open(there.pin), there)
+        # A name that is unknown here is left to the driver: its nodes can be newer.
+        removed = [node for node in nodes if node.name in request.remove]
+        if request.group is None and not removed and len(there.spec.groups) > 1:
             raise ClusterError(
                 f'Cannot resize cluster {there.name!r}: its nodes are built by the engine of '
                 f"{there.pin.name}, so their group must be named: 'kiln cluster scale "
                 f"{there.name} GROUP=COUNT --remove NODE'."
             )
-        group = group_of(there, request.group, ())
+        group = group_of(there, request.group, removed)
         count = request.count
         if count is None:
             count = group.shape.count - len(request.remove)
-        shape = resized(group.shape, count)
+        # If no nodes are known, all flavors and zones lose in proportion.
+        members = [node for node in nodes if node.group == group.name]
+        named = {node.id: ASKED_FOR for node in removed}
+        shape = resize(DesiredGroup(group=group), members, count, named).shape
         if problems := check_count(group, count):
             raise InvalidCluster(problems)
         spec = with_groups(there.spec, [dataclasses.replace(group, shape=shape)])

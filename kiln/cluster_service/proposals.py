@@ -62,6 +62,8 @@ class Proposal:
     template: ClusterTemplate | None = None
     #: Warnings that do not prevent the operation.
     notices: tuple[str, ...] = ()
+    #: What the driver's own engine would lose of what is on nodes.
+    losses: tuple[str, ...] = ()
     #: Mistakes found while planning; the preflight reports them with all others.
     problems: tuple[Problem, ...] = ()
 
@@ -74,6 +76,16 @@ class Proposal:
     def existing(self) -> str:
         """What users call what a creation goes on with; empty for one that begins with nothing."""
         return str(self.args.get(EXISTING, ''))
+
+    @property
+    def shrinks_by(self) -> int:
+        """How many nodes fewer the driver's own engine would have, or remove by name."""
+        if self.before is None or self.plan.groups:
+            return 0
+        now = {group.name: group.shape.count for group in self.cluster.spec.groups}
+        fewer = (group.shape.count - now.get(group.name, 0) for group in self.before.spec.groups)
+        named = len(self.args.get('remove', ()))
+        return max(sum(one for one in fewer if one > 0), named)
 
     @property
     def changes_spec(self) -> bool:

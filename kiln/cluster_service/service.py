@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from kiln.clock import Clock
+from kiln.cluster_drivers.values import Loss
 from kiln.cluster_service.planning import Planning
 from kiln.cluster_service.preflight import Preflight
 from kiln.cluster_service.proposals import Proposal
@@ -94,7 +95,8 @@ class Clusters:
             self._store.clusters.check_room(proposal.cluster, operation, self._limits)
             foreseen = self._preflight.check(proposal)
             notices = (*proposal.notices, *foreseen)
-            proposal = dataclasses.replace(proposal, notices=notices)
+            losses = tuple(line for line in foreseen if isinstance(line, Loss))
+            proposal = dataclasses.replace(proposal, notices=notices, losses=losses)
         return proposal
 
     def builds_nodes(self, request: Declare) -> bool:

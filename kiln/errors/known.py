@@ -36,7 +36,7 @@ class KnownSecrets:
         if len(value) < SHORTEST or value in self._noted:
             return
         with self._lock:
-            self._noted[value] = forms = frozenset(_forms(value))
+            self._noted[value] = forms = frozenset(encodings(value))
             for form in forms:
                 key = form[:SHORTEST]
                 self._beginning[key] = (*self._beginning.get(key, ()), form)
@@ -74,7 +74,7 @@ class KnownSecrets:
         return text
 
 
-def _forms(value: str) -> Iterator[str]:
+def encodings(value: str) -> Iterator[str]:
     """Yield a secret as it is, and as parts of URLs, of JSON, of Python, in base64 and in hex."""
     content = value.encode('utf-8', 'surrogateescape')
     yield value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import json
+import math
 import re
 from typing import Any, Protocol
 
@@ -45,30 +46,40 @@ def read_at_most(stream: Stream, most: int = MOST_BYTES) -> bytes:
     return content
 
 
-def parse_json(content: bytes | str) -> Any:
+def parse_json(content: bytes | str, *, deepest: int = DEEPEST) -> Any:
     """Return the value of a JSON document; ``RecursionError`` never leaves this function.
 
-    :raises NotJson: it is not JSON, or its depth is beyond the limit.
+    :raises NotJson: it is not JSON, such as a number without an end, or is nested too deeply.
     """
     raw = content.encode('utf-8', 'surrogatepass') if isinstance(content, str) else content
-    if too_deep(raw):
-        raise NotJson(f'it is JSON nested more than {DEEPEST} deep')
+    if too_deep(raw, deepest):
+        raise NotJson(f'it is JSON nested more than {deepest} deep')
     try:
-        return json.loads(content)
+        return json.loads(content, parse_constant=_finite, parse_float=_finite)
     # Bytes that are not UTF-8, and numbers of too many digits, are ValueErrors as well.
     except (ValueError, RecursionError) as exc:
         raise NotJson('it is not JSON') from exc
 
 
-def too_deep(content: bytes) -> bool:
+def too_deep(content: bytes, deepest: int = DEEPEST) -> bool:
     """Return True if JSON is nested more deeply than the limit."""
     # Brackets in strings count as well at first, which costs little and errs on this side.
-    return _depth(content) > DEEPEST and _depth(_STRING.sub(b'', content)) > DEEPEST
+    return (
+        _depth(content, deepest) > deepest and _depth(_STRING.sub(b'', content), deepest) > deepest
+    )
 
 
-def _depth(content: bytes) -> int:
+def _finite(text: str) -> float:
+    """Return a number; NaN and infinite ones are no JSON, and nothing of kiln stores them."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f'{text[:20]} is not a finite number')
+    return number
+
+
+def _depth(content: bytes, enough: int) -> int:
     brackets = content.translate(None, _NO_BRACKETS)
-    if len(brackets) <= DEEPEST:
+    if len(brackets) <= enough:
         return len(brackets)
     return max(itertools.accumulate(map(_STEPS.__getitem__, brackets)))
 

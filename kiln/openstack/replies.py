@@ -6,7 +6,7 @@ import dataclasses
 import email.utils
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 #: The product names of the services.
@@ -44,6 +44,8 @@ class Reply:
     headers: Mapping[str, str]
     # The JSON of the body; None if the body is not JSON, such as a proxy's HTML.
     body: Any = None
+    # Masks what the request has sent, before the service's message is cut.
+    hide: Callable[[str], str] = str
 
     @property
     def who(self) -> str:
@@ -61,7 +63,7 @@ class Reply:
     def reason(self) -> str | None:
         """The service's own message; None if something else has answered."""
         text = _own_words(self.body)
-        return None if text is None else fit_to_tell(text)
+        return None if text is None else fit_to_tell(self.hide(text))
 
     def retry_after(self, now: float) -> float | None:
         """Return the seconds of Retry-After, which is a number or a date."""
@@ -108,8 +110,13 @@ def _unwrapped(fault: Any) -> Any:
 
 def fit_to_tell(text: str) -> str:
     """Return a text as one line, without quoting what was sent."""
-    line = ' '.join(_BREAK.sub(' ', text).split())
-    if quoting := _QUOTING.match(line):
-        *_, complaint = ['', *_COMPLAINT.findall(line)]
-        line = f'{quoting[1]}: {complaint}'.rstrip(': ')
-    return line[:_LONGEST_REASON]
+    return without_quotes(' '.join(_BREAK.sub(' ', text).split()))[:_LONGEST_REASON]
+
+
+def without_quotes(text: str) -> str:
+    """Return a text without the values that Nova quotes, whatever another service put before."""
+    quoting = _QUOTING.search(text)
+    if quoting is None:
+        return text
+    *_, complaint = ['', *_COMPLAINT.findall(quoting[0])]
+    return f'{text[: quoting.start()]}{quoting[1]}: {complaint}'.rstrip(': ')

@@ -24,16 +24,18 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kiln.programs import supervisor
 from kiln.programs.accounts import Account
 from kiln.programs.isolation import become_user, environment, limited
+from kiln.programs.output import last_whole_lines
 
 #: The files of a run that are kept of each subject, and how long those of old subjects are.
 _KEPT = 5
 _KEPT_S = 7 * 86400.0
-_LAST_BYTES = 4096
+#: How the names of folders begin that are being removed.
+_GONE = '.gone-'
 _UNSAFE = re.compile(r'[^A-Za-z0-9._-]')
 
 
@@ -86,12 +88,15 @@ class Run:
         """Its state now."""
         if not self._is_locked() and self.result is None:
             # The supervisor was killed, and the program might live.
-            return RunState.RUNNING if self._orphans() else RunState.LOST
+            if self._orphans():
+                return RunState.RUNNING
+            self.clear()
+            return RunState.LOST
         return RunState.RUNNING if self.result is None else RunState.ENDED
 
     @property
     def result(self) -> Mapping[str, Any] | None:
-        """How it ended: ``status``, ``why`` it was ended by kiln, and ``ended_at``."""
+        """How it ended: ``status``, ``why`` it was ended by kiln, and what was ``left``."""
         with contextlib.suppress(FileNotFoundError):
             return self._read('result.json')
         return None
@@ -116,8 +121,7 @@ class Run:
     def errors(self) -> bytes:
         """Return the end of what the program has written to stderr."""
         with contextlib.suppress(FileNotFoundError), (self.folder / 'err').open('rb') as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_BYTES))
-            return file.read()
+            return last_whole_lines(file)
         return b''
 
     def stop(self) -> None:
@@ -144,11 +148,22 @@ class Run:
     def kill(self) -> None:
         """Kill the program with all that it has started, and its supervisor."""
         leader = self._supervisor()
+        # Some are known by their parent alone, so look before it is gone.
+        left = self._orphans()
         if leader is not None and supervisor.process(leader.pid) == leader:
-            supervisor.send(signal.SIGKILL, [leader.pid])
-        while left := self._orphans():
+            left.insert(0, leader.pid)
+        for pause_s in supervisor.pauses():
             supervisor.send(signal.SIGKILL, left)
-            select.select([], [], [], 0.01)
+            if not (left := self._orphans()):
+                break
+            select.select([], [], [], pause_s)
+
+    def clear(self) -> None:
+        """Remove its working directory, where programs write secrets.
+
+        A supervisor does so when its program has ended, if it is not killed with it.
+        """
+        shutil.rmtree(self.folder / 'work', ignore_errors=True)
 
     def wait(self) -> None:
         """Wait until the supervisor has ended."""
@@ -166,7 +181,11 @@ class Run:
 
     def _supervisor(self) -> supervisor.Process | None:
         with contextlib.suppress(FileNotFoundError):
-            return supervisor.Process(**self._read('supervisor.json'))
+            found = dict(self._read('supervisor.json'))
+            # After a reboot, or in another container, its number belongs to a stranger. A
+            # file without a place was written by an earlier kiln.
+            if found.pop('place', supervisor.place()) == supervisor.place():
+                return supervisor.Process(**found)
         return None
 
     def _orphans(self) -> list[int]:
@@ -187,23 +206,23 @@ class Runs:
     @property
     def identity(self) -> str:
         """What tells the folder of this host from that of another host; made once."""
-        path = self._root / 'identity'
+        if not (found := self._known_identity()):
+            with _locked(self._root / 'identity.lock'):
+                if not (found := self._known_identity()):
+                    found = uuid.uuid4().hex
+                    supervisor.write_whole(self._root / 'identity', found)
+        return found
+
+    def _known_identity(self) -> str:
+        # It can be empty after a power failure: an earlier kiln did not wait for the disk.
         with contextlib.suppress(FileNotFoundError):
-            return path.read_text(encoding='ascii')
-        _make(self._root)
-        new = self._root / f'identity.{uuid.uuid4().hex}'
-        new.write_text(uuid.uuid4().hex, encoding='ascii')
-        with contextlib.suppress(FileExistsError):
-            os.link(new, path)
-        new.unlink()
-        return path.read_text(encoding='ascii')
+            return (self._root / 'identity').read_text(encoding='ascii')
+        return ''
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Let no other process begin or stop a run of this subject meanwhile."""
-        _make(self._folder)
-        with (self._folder / 'lock').open('ab') as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with _locked(self._folder / 'lock'):
             yield
 
     def latest(self) -> Run | None:
@@ -218,6 +237,7 @@ class Runs:
         :raises OSError: this host has no room, or no process left.
         """
         numbers = self._numbers()
+        self._clear(numbers)
         number = max([above, *numbers[-1:]]) + 1
         folder = self._folder / str(number)
         new = self._folder / f'.{number}'
@@ -234,7 +254,7 @@ class Runs:
         (new / 'document.json').write_bytes(job.document)
         if job.account:
             self._open_way(new)
-        with (new / 'lock').open('wb') as lock, in_memory(job.secrets) as secrets:
+        with _open_private(new / 'lock') as lock, in_memory(job.secrets) as secrets:
             # The supervisor inherits the lock, so there is no moment without it.
             fcntl.flock(lock, fcntl.LOCK_EX)
             new.rename(folder)
@@ -258,20 +278,80 @@ class Runs:
             return sorted(int(name) for name in os.listdir(self._folder) if name.isdigit())
         return []
 
+    def _clear(self, numbers: list[int]) -> None:
+        for run in (Run(self._folder / str(number)) for number in numbers):
+            with contextlib.suppress(OSError):
+                if (run.folder / 'work').exists() and run.state is not RunState.RUNNING:
+                    run.clear()
+
     def _tidy(self, numbers: list[int], keep: int = _KEPT) -> None:
         for number in numbers[: max(len(numbers) - keep, 0)]:
-            shutil.rmtree(self._folder / str(number), ignore_errors=True)
+            _remove(self._folder / str(number))
         before = time.time() - _KEPT_S
-        for other in self._root.iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                if other.is_dir() and other != self._folder and other.stat().st_mtime < before:
-                    last = Runs(self._root, other.name).latest()
-                    if last is None or last.state is not RunState.RUNNING:
-                        shutil.rmtree(other, ignore_errors=True)
+        # A folder that cannot be read or removed is left for later.
+        with contextlib.suppress(OSError):
+            for left in self._folder.glob(f'{_GONE}*'):
+                shutil.rmtree(left, ignore_errors=True)
+            for other in self._root.iterdir():
+                with contextlib.suppress(OSError):
+                    self._tidy_other(other, before)
+
+    def _tidy_other(self, other: Path, before: float) -> None:
+        if other.name.startswith(_GONE):
+            shutil.rmtree(other, ignore_errors=True)
+        elif other != self._folder and other.stat().st_mtime < before:
+            # Without this lock, a run can begin in the folder while it is removed. One that is
+            # held, or is not there, is an error.
+            with (other / 'lock').open('rb') as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                last = Runs(self._root, other.name).latest()
+                is_idle = last is None or last.state is not RunState.RUNNING
+                if is_idle and other.stat().st_mtime < before and _is_at(file, other / 'lock'):
+                    _remove(other)
 
 
 def _make(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder; if that is cut short, it has a name that nobody looks for."""
+    gone = folder.with_name(f'{_GONE}{uuid.uuid4().hex}')
+    with contextlib.suppress(OSError):
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock, whose file other users cannot open."""
+    while True:
+        _make(path.parent)
+        try:
+            file = _open_private(path)
+        except FileNotFoundError:
+            # The folder was removed just now.
+            continue
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_at(file, path):
+                yield
+                return
+
+
+def _open_private(path: Path) -> IO[bytes]:
+    """Open a lock file that other users cannot open, as a lock of theirs would stop kiln."""
+    number = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    # It can have been made by an earlier kiln, for everybody.
+    os.fchmod(number, 0o600)
+    return os.fdopen(number, 'wb')
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    """Return True if a file that was opened is still the one at a path."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    return False
 
 
 @contextlib.contextmanager

@@ -6,21 +6,31 @@ import contextlib
 import dataclasses
 import os
 import select
+import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from kiln.programs import supervisor
 from kiln.programs.accounts import Account
 from kiln.programs.detached import in_memory
 from kiln.programs.isolation import become_user, ended_within, environment, limited, switch
+from kiln.programs.output import last_whole_lines
 
-_LAST_BYTES = 4096
 _MOST_MIB = 64
 #: How often to kill what a program leaves behind: it can be starting more meanwhile.
 _TRIES = 100
 _PAUSE_S = 0.01
 _IN_FOLDER = ('/bin/sh', '-c', 'cd "$0" && exec "$@"')
+#: Ends a program politely, and kills it a second later. kiln itself kills it a little earlier,
+#: so this is for programs whose kiln was killed.
+_AT_MOST = ('/usr/bin/timeout', '-k', '1')
+_LATER_S = 1.0
+_PREFIX = 'kiln-program-'
+#: Seconds after which a folder is certain to have been left by a kiln that was killed.
+_LEFT_S = 86400.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,8 +56,9 @@ def run_short(
 
     :raises OSError: the program cannot be run.
     """
+    _remove_left(account)
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix='kiln-program-'))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX))
         number = stack.enter_context(in_memory(secrets))
         given, out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         given.write(document)
@@ -58,7 +69,14 @@ def run_short(
         # the other threads.
         pid = os.posix_spawn(
             _IN_FOLDER[0],
-            (*_IN_FOLDER, folder, *become_user(account), *limited(argv, _MOST_MIB)),
+            (
+                *_IN_FOLDER,
+                folder,
+                *_AT_MOST,
+                str(seconds + _LATER_S),
+                *become_user(account),
+                *limited(argv, _MOST_MIB),
+            ),
             {**environment(folder), **variables, supervisor.MARK: folder},
             file_actions=[
                 *((os.POSIX_SPAWN_DUP2, one, at) for at, one in enumerate(files)),
@@ -71,12 +89,23 @@ def run_short(
         in_time = ended_within(pid, seconds)
         status = _kill(pid, folder)
         out.seek(0)
-        err.seek(max(0, err.seek(0, os.SEEK_END) - _LAST_BYTES))
         return Finished(
             status=status if in_time else None,
             output=out.read(most_bytes + 1),
-            errors=err.read(),
+            errors=last_whole_lines(err),
         )
+
+
+def _remove_left(account: Account | None) -> None:
+    """Remove the folders of programs whose kiln was killed."""
+    users = {os.geteuid(), account.uid if account else os.geteuid()}
+    before = time.time() - _LEFT_S
+    for one in Path(tempfile.gettempdir()).glob(f'{_PREFIX}*'):
+        with contextlib.suppress(FileNotFoundError):
+            found = one.lstat()
+            # Anybody can make a folder with such a name there.
+            if found.st_uid in users and found.st_mtime < before:
+                shutil.rmtree(one, ignore_errors=True)
 
 
 def _inherited() -> list[int]:

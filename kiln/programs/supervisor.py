@@ -8,6 +8,7 @@ the run, which it holds until it ends, and the secrets, which the program reads 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -17,7 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,11 @@ SECRETS = 3
 _LOOK_S = 0.5
 #: Seconds that processes which the program has left behind are given to end.
 _LEFT_S = 2.0
+#: The most bytes of stderr, and how many of them are kept then. They are more than are read of
+#: its end, so that its first line, which can be half a line, is never read.
+_MOST_ERRORS, _KEPT_ERRORS = 1024 * 1024, 128 * 1024
+#: The first pause before something is tried again, and the longest.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 _FREE = 10
 #: How often to look at a process that is just becoming another program, and the pause.
 _LOOKS, _LOOK_AGAIN_S = 1000, 0.002
@@ -36,6 +42,8 @@ _LOOKS, _LOOK_AGAIN_S = 1000, 0.002
 _SURE = 3
 #: The flag of the threads of the kernel, PF_KTHREAD.
 _OF_KERNEL = 0x00200000
+#: From <sys/prctl.h>: the children of a process that ends become those of this process.
+_SET_CHILD_SUBREAPER = 36
 
 
 class Process(NamedTuple):
@@ -51,28 +59,54 @@ class Process(NamedTuple):
 def process(pid: int) -> Process | None:
     """Return a process that is running; None if that number is free."""
     fields = _fields(pid)
-    return Process(pid, fields[19]) if fields and fields[0] not in 'ZX' else None
+    return Process(pid, fields[19]) if fields and not _is_gone(fields) else None
+
+
+def place() -> list[str]:
+    """Return what tells the processes of this boot and container from those of others."""
+    with contextlib.suppress(OSError):
+        boot = Path('/proc/sys/kernel/random/boot_id').read_text(encoding='ascii')
+        return [boot.strip(), os.readlink('/proc/self/ns/pid')]
+    return []
 
 
 def members(folder: str, leader: Process | None) -> list[int]:
-    """Return the processes of a run: those that carry its mark, or are in its session.
+    """Return the processes of a run.
 
-    :param leader: the supervisor, which is not among them.
+    They carry its mark, are in its session, or descend from its supervisor. Those that do the
+    last alone are found while it lives; one whose parent ends just now can be passed over.
+
+    :param leader: the supervisor, which is not among them; None if it is not known.
     """
-    found = []
+    every = {int(name): _fields(int(name)) for name in os.listdir('/proc') if name.isdigit()}
+    own = set()
     # While a session has members, its number is not given to another process.
-    is_own = leader is not None and process(leader.pid) in (leader, None)
+    if leader is not None and process(leader.pid) in (leader, None):
+        own = {pid for pid, fields in every.items() if fields and int(fields[3]) == leader.pid}
+        own |= _descendants(leader.pid, every)
+        own -= {leader.pid}
     mark = f'{MARK}={folder}'.encode()
-    for name in os.listdir('/proc'):
-        if not name.isdigit() or (leader is not None and int(name) == leader.pid):
-            continue
-        fields = _fields(int(name))
-        if not fields or fields[0] in 'ZX' or int(fields[6]) & _OF_KERNEL:
-            continue
-        in_session = leader is not None and is_own and int(fields[3]) == leader.pid
-        if in_session or mark in _variables(int(name)):
-            found.append(int(name))
+    return [
+        pid
+        for pid, fields in every.items()
+        if fields and not _is_gone(fields) and not int(fields[6]) & _OF_KERNEL
+        if pid in own or mark in _variables(pid)
+    ]
+
+
+def _descendants(pid: int, every: Mapping[int, list[str]]) -> set[int]:
+    found: set[int] = set()
+    parents = {pid}
+    while parents:
+        children = {one for one, fields in every.items() if fields and int(fields[1]) in parents}
+        parents = children - found
+        found |= children
     return found
+
+
+def _is_gone(fields: list[str]) -> bool:
+    # The first thread of a process can end before the others.
+    return fields[0] in 'ZX' and int(fields[17]) < 2
 
 
 def _fields(pid: int) -> list[str]:
@@ -107,6 +141,14 @@ def _is_becoming(pid: int) -> bool:
     return bool(fields) and fields[0] not in 'ZX' and fields[48] == '0'
 
 
+def pauses() -> Iterator[float]:
+    """Yield the seconds between attempts, without an end; they grow up to one second."""
+    seconds = _FIRST_PAUSE_S
+    while True:
+        yield seconds
+        seconds = min(2 * seconds, _LONGEST_PAUSE_S)
+
+
 def send(signal_: signal.Signals, pids: list[int]) -> None:
     """Send a signal to processes; those that are gone are passed over."""
     for pid in pids:
@@ -115,23 +157,47 @@ def send(signal_: signal.Signals, pids: list[int]) -> None:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write plain data to a file that is there whole, or not at all."""
+    write_whole(path, json.dumps(content))
+
+
+def write_whole(path: Path, text: str) -> None:
     """Write a file that is there whole, or not at all."""
     half = path.with_name(f'{path.name}.new')
     with half.open('w', encoding='utf-8') as file:
-        json.dump(content, file)
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     half.replace(path)
+
+
+def write_patiently(
+    path: Path, content: Mapping[str, Any], pause: Callable[[float], None]
+) -> None:
+    """Write a file as soon as there is room, unless its folder is gone."""
+    for seconds in pauses():
+        try:
+            write_json(path, content)
+        except FileNotFoundError:
+            return
+        except OSError:
+            pause(seconds)
+        else:
+            return
 
 
 # ---- the supervisor ------------------------------------------------------------------------
 
 
 class _Supervisor:
-    """Waits for a program, and for what has to end it."""
+    """Waits for a program, and for what has to end it.
 
-    def __init__(self, folder: Path) -> None:
+    :param is_alone: this process has no other children, and gets those that the run leaves.
+    """
+
+    def __init__(self, folder: Path, *, is_alone: bool) -> None:
         self._folder = folder
+        self._is_alone = is_alone
         self._job = json.loads((folder / 'job.json').read_text(encoding='utf-8'))
         self._ends_at = time.monotonic() + self._job['seconds']
         found = process(os.getpid())
@@ -150,21 +216,24 @@ class _Supervisor:
 
     def run(self) -> None:
         """Run the program to its end, and write the result."""
-        write_json(self._folder / 'supervisor.json', self._self._asdict())
+        known = {**self._self._asdict(), 'place': place()}
+        write_json(self._folder / 'supervisor.json', known)
         try:
             child = self._start()
         except OSError as exc:
-            self._write(127, trouble=exc.strerror)
+            self._report(f'The program cannot be started: {exc.strerror}\n')
+            self._write(127)
             return
         while not self._ended(child):
             self._why = self._why or self._reason_to_end()
             if self._why:
-                self._end(self._job['grace_s'])
+                self._end(child, self._job['grace_s'])
                 break
+            self._shorten_errors()
             self._pause(min(_LOOK_S, max(self._ends_at - time.monotonic(), 0.0)))
         left = len(self._members())
-        if left:
-            self._end(min(_LEFT_S, self._job['grace_s']))
+        if self._is_at_work(child):
+            self._end(child, min(_LEFT_S, self._job['grace_s']))
         self._write(child.wait(), left=0 if self._why else left)
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -184,7 +253,26 @@ class _Supervisor:
             )  # fmt: skip
 
     def _ended(self, child: subprocess.Popen[bytes]) -> bool:
+        self._has_children(child)
         return child.poll() is not None
+
+    def _is_at_work(self, child: subprocess.Popen[bytes]) -> bool:
+        # Without children there are no descendants; a look at all processes can miss one.
+        return self._has_children(child) or bool(self._members())
+
+    def _has_children(self, child: subprocess.Popen[bytes]) -> bool:
+        """Return True if a process of the run is left that the system knows as a child."""
+        if not self._is_alone:
+            return child.poll() is None
+        with contextlib.suppress(ChildProcessError):
+            while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                # The number of the program can be given again once its status is taken.
+                if found.si_pid == child.pid and child.returncode is None:
+                    child.poll()
+                else:
+                    os.waitpid(found.si_pid, 0)
+            return True
+        return False
 
     def _reason_to_end(self) -> str:
         # It can have been there before this process was known, and could be sent a signal.
@@ -192,24 +280,30 @@ class _Supervisor:
             return 'stopped'
         if time.monotonic() >= self._ends_at:
             return 'deadline'
-        sizes = ((self._folder / name).stat().st_size for name in ('out', 'err'))
-        return 'output' if max(sizes) > self._job['most_bytes'] else ''
+        size = (self._folder / 'out').stat().st_size
+        return 'output' if size > self._job['most_bytes'] else ''
 
     def _members(self) -> list[int]:
-        return members(str(self._folder), self._self)
+        return members(str(self._folder), self._self if self._is_alone else None)
 
-    def _end(self, grace_s: float) -> None:
+    def _end(self, child: subprocess.Popen[bytes], grace_s: float) -> None:
         """End everything that the program has started: politely, then firmly."""
         kill_at = time.monotonic() + grace_s
         told: set[int] = set()
-        while (left := set(self._members())) and (time.monotonic() < kill_at or not told):
+        is_first = True
+        while self._is_at_work(child) and (is_first or time.monotonic() < kill_at):
             # One that is told can have started another just before.
+            left = set(self._members())
             send(signal.SIGTERM, sorted(left - told))
             told |= left
+            is_first = False
             self._pause(0.05)
-        while stubborn := self._members():
-            send(signal.SIGKILL, stubborn)
-            self._pause(0.02)
+        # Some can end late or never: they wait for a disk, or run as another user.
+        for pause_s in pauses():
+            if not self._is_at_work(child):
+                break
+            send(signal.SIGKILL, self._members())
+            self._pause(pause_s)
 
     def _pause(self, seconds: float) -> None:
         """Wait for a signal."""
@@ -217,10 +311,26 @@ class _Supervisor:
         with contextlib.suppress(BlockingIOError):
             os.read(self._bell, 4096)
 
-    def _write(self, status: int, **more: Any) -> None:
+    def _report(self, text: str) -> None:
+        """Add a line to the errors of the program."""
+        with contextlib.suppress(OSError), (self._folder / 'err').open('a') as file:
+            file.write(text)
+
+    def _shorten_errors(self) -> None:
+        """Keep the end of what the program writes to stderr; it might be all that is logged."""
+        with contextlib.suppress(OSError), (self._folder / 'err').open('a+b') as file:
+            if file.tell() > _MOST_ERRORS:
+                file.seek(-_KEPT_ERRORS, os.SEEK_END)
+                kept = file.read(_KEPT_ERRORS)
+                # The program appends as well.
+                file.truncate(0)
+                file.write(kept)
+
+    def _write(self, status: int, left: int = 0) -> None:
         shutil.rmtree(self._folder / 'work', ignore_errors=True)
-        result = {'status': status, 'why': self._why, 'ended_at': time.time(), **more}
-        write_json(self._folder / 'result.json', result)
+        self._shorten_errors()
+        result = {'status': status, 'why': self._why, 'left': left}
+        write_patiently(self._folder / 'result.json', result, self._pause)
 
 
 @contextlib.contextmanager
@@ -238,12 +348,19 @@ def main(folder: str, lock: str, secrets: str) -> None:
         os._exit(0)
     os.setsid()
     os.umask(0o077)
+    _get_orphans()
     # The number of the secrets can be that of the lock.
     fcntl.fcntl(int(lock), fcntl.F_DUPFD_CLOEXEC, _FREE)
     os.dup2(int(secrets), SECRETS)
     for one in {int(lock), int(secrets)} - {SECRETS}:
         os.close(one)
-    _Supervisor(Path(folder)).run()
+    _Supervisor(Path(folder), is_alone=True).run()
+
+
+def _get_orphans() -> None:
+    """Become the parent of what the run leaves, even if it has a session of its own."""
+    on, unused = ctypes.c_ulong(1), ctypes.c_ulong(0)
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, on, unused, unused, unused)
 
 
 if __name__ == '__main__':

@@ -83,6 +83,10 @@ ANIMALS = {
         [('for number, name in more if number)', 'for number, name in more)')],
         ['a_plan_says_what_would_change*'],
     ),
+    'soothing': (
+        [('sum(number < 0 for number, _ in more)', '0')],
+        ['a_plan_says_which_changes_lose_nodes'],
+    ),
     'trusting': (
         [("        raise Ended(REFUSED, f'the cluster has no node {unknown[0]}')\n",
           '        named = sorted(set(named) - set(unknown))\n')],

@@ -26,7 +26,7 @@ BACKENDS = {
     'appliance': ('bare', 'commanded'),
     'docker': ('seeded', 'seedless'),
     'heat': ('heat',),
-    'ironic': ('ironic',),
+    'ironic': ('ironic', 'unconnected'),
     'noop': ('noop',),
     'nova': ('nova',),
 }
@@ -48,6 +48,11 @@ seed = none
 auth_type = none
 orchestration_endpoint_override = http://127.0.0.1:9
 [compute:ironic]
+auth_type = none
+baremetal_endpoint_override = http://127.0.0.1:9
+network_endpoint_override = http://127.0.0.1:9
+[compute:unconnected]
+driver = ironic
 auth_type = none
 baremetal_endpoint_override = http://127.0.0.1:9
 [compute:nova]

@@ -14,10 +14,10 @@ from kiln.cli.cluster.following import Entered, Follower
 from kiln.cli.exit_codes import ExitCode, UsageError, code_for
 from kiln.cli.output.cluster_fields import operation_fields
 from kiln.cli.output.operation_progress import goal_of
-from kiln.cli.output.proposal_text import proposal_lines, removes
+from kiln.cli.output.proposal_text import loss, proposal_lines
 from kiln.cli.output.visible_stream import drawn_on
 from kiln.clusters.exceptions import StoreError
-from kiln.clusters.models import Cause, Operation, OperationKind, OperationState
+from kiln.clusters.models import Cause, Operation, OperationState
 from kiln.exceptions import KilnError
 
 if TYPE_CHECKING:
@@ -184,17 +184,11 @@ class Changing(Working):
         :raises UsageError: the removals are not confirmed.
         :raises ClusterBusy: an operation is under way; what it has half done is in the plan.
         """
-        losers = [one for one in proposals if removes(one) or one.kind is OperationKind.DELETE]
-        loses = [
-            f'{one.cluster.name} loses {removes(one)} node{"" if removes(one) == 1 else "s"}'
-            if one.kind is not OperationKind.DELETE
-            else f'cluster {one.cluster.name} is deleted with all of its nodes'
-            for one in losers
-        ]
-        if loses and not args.yes:
-            for one in losers:
+        lost = [(one, said) for one in proposals if (said := loss(one))]
+        if lost and not args.yes:
+            for one, _ in lost:
                 site.clusters.refuse_busy(one)
-            self.ask('; '.join(loses), 'Continue? [y/N]', {'y', 'yes'})
+            self.ask('; '.join(said for _, said in lost), 'Continue? [y/N]', {'y', 'yes'})
 
     def ask(self, said: str, question: str, agreed: Container[str]) -> None:
         """Return if the user at the terminal confirms.

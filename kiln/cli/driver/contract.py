@@ -22,7 +22,7 @@ _NAMES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         'kiln.cluster_drivers.values': (
             'Context', 'Secrets', 'NoSecrets', 'join_token', 'Bootstrap',
             'Readiness', 'ReadyState', 'READY', 'Drained', 'DRAINED',
-            'StatusReport', 'Progress', 'PlannedChange', 'PlannedGroup', 'Existing',
+            'StatusReport', 'Progress', 'PlannedChange', 'PlannedGroup', 'Loss', 'Existing',
             'Cap',
         ),
         'kiln.models': ('InjectedFile', 'AmphoraType'),

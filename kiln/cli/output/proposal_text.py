@@ -9,6 +9,8 @@ from kiln.clusters.models import OperationKind
 from kiln.engine.plan.changes import GroupPlan, placement_rows
 from kiln.foreign.text import visible
 
+#: Operations that replace nodes.
+_REPLACING = frozenset({OperationKind.UPGRADE, OperationKind.REBUILD})
 _COLOURS = {'+': '32', '-': '31', '~': '33', '!': '33', '=': '90'}
 
 
@@ -46,8 +48,17 @@ def table_lines(plan: GroupPlan) -> Iterator[str]:
         yield '  '.join((f'{first:<{widths[0]}}', *cells)).rstrip()
 
 
-def removes(proposal: Proposal) -> int:
-    """Return the number of nodes that would lose their data."""
+def loss(proposal: Proposal) -> str:
+    """Return what a proposal loses of what is on nodes; empty if that is nothing."""
+    name = proposal.cluster.name
+    if proposal.kind is OperationKind.DELETE:
+        return f'cluster {name} is deleted with all of its nodes'
     going = sum(len(plan.removes) + len(plan.replaces) for plan in proposal.plan.groups)
     anew = len(proposal.touched) if proposal.kind is OperationKind.REBUILD else 0
-    return going + anew
+    if count := going + anew + proposal.shrinks_by:
+        return f'{name} loses {count} node{"" if count == 1 else "s"}'
+    if proposal.losses:
+        return f'{name} loses what is on nodes'
+    # kiln does not know which nodes are kept by a driver that plans them by itself.
+    blind = not proposal.plan.groups and proposal.kind in _REPLACING
+    return f'{name} can lose what is on its nodes' if blind else ''

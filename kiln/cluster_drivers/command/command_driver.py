@@ -19,7 +19,7 @@ from kiln.cluster_drivers.command.pursuit import Pursuit
 from kiln.cluster_drivers.command.requests import Memory, Request
 from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.scale import ScaleManager
-from kiln.cluster_drivers.values import Context, PlannedChange, Progress, StatusReport
+from kiln.cluster_drivers.values import Context, Loss, PlannedChange, Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError, InvalidClusterDriver, Problem
 from kiln.clusters.models import Cluster
 from kiln.clusters.spec import ClusterTemplate, NodeGroupSpec, Strategy
@@ -159,7 +159,7 @@ class CommandDriver(ClusterDriver):
 
     def update_cluster_status(self, context: Context, cluster: Cluster) -> StatusReport:
         """Report how far the program is; if it has nothing to do, what it says of the cluster."""
-        memory = Memory.read(cluster.driver_state)
+        memory = Memory.of(cluster)
         if memory.request is None:
             return self._status(context, cluster, memory)
         pursuit = self._pursuit(context, cluster)
@@ -195,7 +195,9 @@ class CommandDriver(ClusterDriver):
             raise ClusterDriverError('Its program has no verb "plan".')
         remove = {'nodes': list(plan.named)} if plan.named else {}
         result = self._told(Verb.PLAN, context, cluster, kind=plan.kind.value, remove=remove)
-        return self._understood(protocol.changes, result)
+        said = self._understood(protocol.changes, result)
+        lost = self._understood(protocol.lost, result)
+        return [*map(Loss, said[:lost]), *said[lost:]]
 
     def _validated(self, context: Context, cluster: Cluster) -> Sequence[Problem]:
         return self._understood(protocol.problems, self._told(Verb.VALIDATE, context, cluster))
@@ -203,14 +205,14 @@ class CommandDriver(ClusterDriver):
     def _told(
         self, verb: Verb, context: Context, cluster: Cluster, **more: Any
     ) -> Mapping[str, Any]:
-        memory = Memory.read(cluster.driver_state)
+        memory = Memory.of(cluster)
         answer = self._short(verb, context, cluster, memory, **more)
         if answer is None or answer.ending is not Ending.DONE:
             seconds = self.program.time_for(verb)
             said = answer.message if answer else f'it has no answer within {seconds:g} s'
             raise ClusterDriverError(
                 f'The program of driver {self.name} cannot {verb} cluster {cluster.name}: {said}.',
-                retryable=True,
+                retryable=answer is None or answer.ending is not Ending.REFUSED,
             )
         return answer.result
 
@@ -237,13 +239,11 @@ class CommandDriver(ClusterDriver):
         self, verb: Verb, context: Context, cluster: Cluster, memory: Memory, **more: Any
     ) -> protocol.Answer | None:
         secrets = Secrets(context, cluster, self.parameters)
-        asked = document(verb, context, cluster, self.parameters, state=memory.program, **more)
-        answer = self.program.ask(verb, asked, secrets.document())
-        if answer is None:
-            return None
-        return dataclasses.replace(
-            answer, message=secrets.mask(answer.message), result=secrets.mask(answer.result)
-        )
+        asked = document(
+            verb, context, cluster, self.parameters, state=memory.program, handle=memory.handle,
+            **more,
+        )  # fmt: skip
+        return self.program.ask(verb, asked, secrets)
 
     def _understood(
         self, read: Callable[[Mapping[str, Any]], _T], result: Mapping[str, Any]
@@ -272,12 +272,13 @@ class CommandDriver(ClusterDriver):
             'desired': desired(context, cluster, cluster.spec, self.parameters),
             'remove': remove,
         }
+        seconds = timeout_s or self.timeout_s
         request = Request(
             id=request_id(cluster, verb, asked), verb=verb, kind=kind or verb.value,
-            deadline_at=self.clock.time() + (timeout_s or self.timeout_s),
+            deadline_at=self.clock.time() + seconds, timeout_s=seconds,
             operation=context.operation, remove=remove or {},
         )  # fmt: skip
-        memory = Memory.read(cluster.driver_state)
+        memory = Memory.of(cluster)
         return self._pursuit(context, cluster).begin(memory, request)
 
     def _pursuit(self, context: Context, cluster: Cluster) -> Pursuit:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kiln.cluster_drivers.command.protocol import API, Verb
@@ -13,11 +14,14 @@ from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.models import Cluster
 from kiln.clusters.spec import ClusterSpec
+from kiln.exceptions import encodings
 
 Parameters = Mapping[str, Parameter]
 _MASK = '***'
 #: Shorter secrets are masked only where they are a whole value.
 _SHORTEST = 4
+#: Shorter lines of a longer secret can be ordinary words.
+_SHORTEST_LINE = 8
 
 
 def document(
@@ -27,6 +31,7 @@ def document(
     parameters: Parameters,
     *,
     state: Mapping[str, Any],
+    handle: str | None,
     **more: Any,
 ) -> dict[str, Any]:
     """Return the document of a call; secret parameters are left out."""
@@ -45,7 +50,7 @@ def document(
         'desired': desired(context, cluster, cluster.spec, parameters),
         'former': desired(context, cluster, former, parameters) if former else None,
         'driver_state': dict(state),
-        'driver_handle': cluster.driver_handle,
+        'driver_handle': handle,
         **more,
     }
 
@@ -139,20 +144,36 @@ class Secrets:
 
     def told_in(self, text: str) -> bool:
         """Return True if a text has a secret in it."""
-        return any(one in text for one in self._known() if len(one) >= _SHORTEST)
+        return any(one in text for one in self._known if len(one) >= _SHORTEST)
 
     def _masked(self, text: str) -> str:
-        # The longest first: one secret can be a part of another.
-        for one in sorted(self._known(), key=len, reverse=True):
+        for one in self._known:
             if text == one:
                 return _MASK
             if len(one) >= _SHORTEST:
                 text = text.replace(one, _MASK)
         return text
 
-    def _known(self) -> set[str]:
-        found = {value for group in self._groups.values() for value in group.values()}
-        return found | ({self._credentials} if self._credentials else set())
+    @functools.cached_property
+    def _known(self) -> Sequence[str]:
+        """The secrets in the forms that a program can print them in, the longest first.
+
+        One secret can be a part of another.
+        """
+        whole = {value for group in self._groups.values() for value in group.values()}
+        whole |= {self._credentials} if self._credentials else set()
+        forms = {form for one in whole for form in _forms(one)}
+        return sorted(filter(None, forms), key=len, reverse=True)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield a secret as it is, encoded, and the lines of a longer one."""
+    yield secret
+    for whole in (secret, secret.strip()):
+        yield from (form for form in encodings(whole) if len(form) >= _SHORTEST)
+    lines = [line.strip() for line in secret.splitlines()]
+    if len(lines) > 1:
+        yield from (line for line in lines if len(line) >= _SHORTEST_LINE)
 
 
 def _values(

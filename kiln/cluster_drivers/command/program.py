@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kiln.cluster_drivers.command import protocol
+from kiln.cluster_drivers.command.documents import Secrets
 from kiln.cluster_drivers.command.protocol import Answer, Nonsense, Verb
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.plugins.foreign_files import unsafe_because
@@ -57,7 +58,7 @@ class Program:
         :raises Nonsense: it says nothing that kiln understands.
         """
         asked = {'api': protocol.API, 'verb': 'describe'}
-        found = self._short(Verb.DESCRIBE, asked, b'', DESCRIBE_S)
+        found = self._short(Verb.DESCRIBE, asked, None, DESCRIBE_S)
         if found is None:
             raise Nonsense(f'it has not ended within {DESCRIBE_S:g} s')
         if found.ending is not protocol.Ending.DONE:
@@ -68,8 +69,8 @@ class Program:
         """Return the seconds within which the program has to answer."""
         return max(PLAN_S, self.short_s) if verb is Verb.PLAN else self.short_s
 
-    def ask(self, verb: Verb, document: Mapping[str, Any], secrets: bytes) -> Answer | None:
-        """Call the program, and return its answer; None if it has none in time.
+    def ask(self, verb: Verb, document: Mapping[str, Any], secrets: Secrets) -> Answer | None:
+        """Call the program, and return its answer without secrets; None if it is late.
 
         :raises ClusterDriverError: it cannot be run.
         """
@@ -88,12 +89,13 @@ class Program:
         return *self.before, str(self.path), verb.value
 
     def _short(
-        self, verb: Verb, document: Mapping[str, Any], secrets: bytes, seconds: float
+        self, verb: Verb, document: Mapping[str, Any], secrets: Secrets | None, seconds: float
     ) -> Answer | None:
+        mask = secrets.mask if secrets else protocol.unmasked
         done = run_short(
             (str(self.path), verb.value),
             json.dumps(document).encode() + b'\n',
-            secrets=secrets,
+            secrets=secrets.document() if secrets else b'',
             account=self.account,
             variables=self.variables,
             seconds=seconds,
@@ -101,4 +103,6 @@ class Program:
         )
         if done.status is None:
             return None
-        return protocol.answer(done.status, protocol.read_output(done.output), done.errors)
+        output = protocol.read_output(done.output, mask=mask)
+        errors: str = mask(done.errors.decode(errors='replace'))
+        return protocol.answer(done.status, output, errors.encode())

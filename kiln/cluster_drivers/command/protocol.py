@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from kiln.clusters.exceptions import Problem
-from kiln.foreign.answers import NotJson, parse_json
+from kiln.foreign.answers import NotJson, parse_json, too_deep
 from kiln.programs.isolation import LATER
 from kiln.programs.output import clean, last_lines
 
@@ -22,16 +22,21 @@ API = 'kiln.command/1'
 #: The exit status of a request that the program cannot fulfil as it is; nothing was changed.
 #: EX_DATAERR in sysexits.h.
 REFUSED = 65
-#: The most bytes and lines that are read of one run, and the longest line.
+#: The most bytes and lines of progress that are read of one run, and the longest line.
 MOST_BYTES = 4 * 1024 * 1024
 MOST_LINES = 20_000
 LONGEST_LINE = 256 * 1024
+#: How deep a line is nested at most. A store keeps a state some levels deeper.
+DEEPEST = 40
 #: Seconds until the next call of a program that says "later" without a time, and the limits.
 LATER_S = 10.0
 LEAST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 300.0
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+#: Returns text or plain data without secrets.
+Mask = Callable[[Any], Any]
 
 
 class Verb(enum.StrEnum):
@@ -107,15 +112,21 @@ class Answer:
     after_s: float = LATER_S
 
 
-def read_output(content: bytes, *, ended: bool = True) -> Output:
+def unmasked(value: Any) -> Any:
+    """Return a value as it is, where no secret was given."""
+    return value
+
+
+def read_output(content: bytes, *, ended: bool = True, mask: Mask = unmasked) -> Output:
     """Return what a program has printed so far; the protocol is checked line by line.
 
     After a line that breaks the protocol the others are read all the same: a state that is
     printed later is where the resources are.
 
     :param ended: False while the program runs; then its last line can be half a line.
+    :param mask: takes the secrets out, before anything is cut or put on one line.
     """
-    reader = _Reader()
+    reader = _Reader(mask)
     for number, line in _lines(content, ended):
         try:
             reader.take(number, line)
@@ -130,7 +141,7 @@ def _lines(content: bytes, ended: bool) -> Iterator[tuple[int, bytes]]:
     lines = content[:MOST_BYTES].split(b'\n')
     if not ended or len(content) > MOST_BYTES:
         lines.pop()
-    for number, line in enumerate(lines[: MOST_LINES + 1], start=1):
+    for number, line in enumerate(lines, start=1):
         if line.strip():
             yield number, line
 
@@ -138,8 +149,9 @@ def _lines(content: bytes, ended: bool) -> Iterator[tuple[int, bytes]]:
 class _Reader:
     """Collects the lines of an output."""
 
-    def __init__(self) -> None:
+    def __init__(self, mask: Mask) -> None:
         self.nonsense = ''
+        self._mask = mask
         self._progress: list[str] = []
         self._state: Mapping[str, Any] | None = None
         self._handle: str | None = None
@@ -151,11 +163,13 @@ class _Reader:
 
         :raises Nonsense: it breaks the protocol.
         """
-        if number > MOST_LINES:
-            raise Nonsense(f'is one too many: {MOST_LINES} are read')
-        said = _object(line)
-        match said.get('type'):
+        found = _object(line, self._mask)
+        # The names of fields are words of the protocol, whatever a secret is.
+        said = {name: self._mask(value) for name, value in found.items()}
+        match found.get('type'):
             case 'progress':
+                if number > MOST_LINES:
+                    raise Nonsense(f'is one too many: {MOST_LINES} are read')
                 self._progress.append(clean(_text(said, 'message')))
             case 'state':
                 self._take_state(said)
@@ -177,6 +191,8 @@ class _Reader:
         if handle is not None:
             if not isinstance(handle, str) or not 0 < len(handle) <= 255:
                 raise Nonsense('has a handle that is not a text of 1 to 255 characters')
+            if not handle.isprintable():
+                raise Nonsense('has a handle with characters that cannot be printed')
             self._handle = handle
         if state is None and handle is None:
             raise Nonsense('has neither a state nor a handle')
@@ -194,13 +210,16 @@ class _Reader:
         )  # fmt: skip
 
 
-def _object(line: bytes) -> Mapping[str, Any]:
+def _object(line: bytes, mask: Mask) -> Mapping[str, Any]:
     if len(line) > LONGEST_LINE:
         raise Nonsense(f'has more than {LONGEST_LINE} bytes')
+    if too_deep(line, DEEPEST):
+        raise Nonsense(f'is nested more than {DEEPEST} deep')
     try:
         said = parse_json(line)
     except NotJson as exc:
-        raise Nonsense(f'is not JSON: {clean(line[:60].decode(errors="replace"))!r}') from exc
+        shown = clean(mask(line.decode(errors='replace')))
+        raise Nonsense(f'is not JSON: {shown[:60]!r}') from exc
     if not isinstance(said, Mapping):
         raise Nonsense('is not a JSON object')
     return said
@@ -246,9 +265,10 @@ def answer(status: int, output: Output, errors: bytes) -> Answer:
 def pause(result: Mapping[str, Any]) -> float:
     """Return the seconds until the next call that a result asks for, within limits."""
     asked = result.get('after_s', LATER_S)
-    if isinstance(asked, bool) or not isinstance(asked, int | float) or asked != asked:
+    if isinstance(asked, bool) or not isinstance(asked, int | float):
         asked = LATER_S
-    return min(max(float(asked), LEAST_PAUSE_S), LONGEST_PAUSE_S)
+    # Not a float before it is small: a number of hundreds of digits has none.
+    return float(min(max(asked, LEAST_PAUSE_S), LONGEST_PAUSE_S))
 
 
 def _optional_text(result: Mapping[str, Any], name: str) -> str:
@@ -319,6 +339,19 @@ def changes(result: Mapping[str, Any]) -> Sequence[str]:
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
         raise Nonsense('its result has no "changes" that are a list of texts')
     return [clean(one) for one in found]
+
+
+def lost(result: Mapping[str, Any]) -> int:
+    """Return how many changes in the result of ``plan``, the first ones, lose nodes.
+
+    :raises Nonsense: it is not the number of some of them.
+    """
+    found = result.get('lost', 0)
+    if isinstance(found, bool) or not isinstance(found, int):
+        raise Nonsense('its result has a "lost" that is not a number')
+    if not 0 <= found <= len(changes(result)):
+        raise Nonsense('its result has a "lost" that is not the number of some of its "changes"')
+    return found
 
 
 def problems(result: Mapping[str, Any]) -> Sequence[Problem]:

@@ -1,9 +1,14 @@
-"""Pursuit of one request: runs of a program are begun, found again, ended and reported."""
+"""Pursuit of one request: runs of a program are begun, found again, ended and reported.
+
+A run is begun by one call after the call that has reported it, so it is stored before where and
+until when it can be at work: another host then knows that it has to wait.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,8 +34,8 @@ from kiln.clusters.models import Cluster
 from kiln.programs.detached import Job, Run, Runs, RunState
 from kiln.programs.watching import RunWatcher
 
-#: Seconds beyond its deadline after which a run of another host is certain to have ended.
-_ELSEWHERE_S = 60.0
+#: Seconds after which a run is certain to have ended, beyond its deadline and its time to end.
+_SPARE_S = 60.0
 #: Seconds that a cancellation has, even if the deadline of its request is over.
 _CANCEL_S = 300.0
 
@@ -51,10 +56,12 @@ class Pursuit:
     can_cancel: bool
 
     def begin(self, memory: Memory, request: Request) -> StatusReport:
-        """Begin what is asked, or find the run that was begun for it.
+        """Take what is asked, or find the run that was begun for it; a later call begins one.
 
-        :raises ClusterDriverError: it cannot be begun.
+        :raises ClusterDriverError: a run of another host can still be at work, or the program
+            cannot run.
         """
+        self._check()
         with self.runs.locked():
             memory = self._here(memory)
             last = self._last(memory)
@@ -87,15 +94,23 @@ class Pursuit:
         place = self.runs.identity
         if memory.place in ('', place):
             return dataclasses.replace(memory, place=place, host=self.host)
-        request = memory.request
-        if request and self.clock.time() < request.deadline_at + _ELSEWHERE_S:
+        request, now = memory.request, self.clock.time()
+        if request and now < max(memory.over_at, self._over_at(request.deadline_at)):
             raise ClusterDriverError(
                 f'Its program was begun on host {memory.host}, which this host cannot look at.',
                 'It goes on there; otherwise it is begun again here after its deadline.',
                 retryable=True,
             )
+        if request:
+            # The time that it was given was that of the other host.
+            request = dataclasses.replace(request, deadline_at=now + request.timeout_s)
         # Numbers go on above those of the other host.
-        return dataclasses.replace(memory, place=place, host=self.host, told=0)
+        return dataclasses.replace(
+            memory, place=place, host=self.host, told=0, over_at=0.0, request=request
+        )
+
+    def _over_at(self, deadline_at: float) -> float:
+        return deadline_at + self.grace_s + _SPARE_S
 
     def _last(self, memory: Memory) -> Run | None:
         """Return the last run of this host, unless another host had later ones."""
@@ -108,18 +123,22 @@ class Pursuit:
 
     def _pursue(self, memory: Memory, last: Run | None, *, wanted: bool = True) -> StatusReport:
         secrets = Secrets(self.context, self.cluster, self.parameters)
-        found = _Look(last, secrets) if last else None
+        now = self.clock.time()
+        found = _Look(last, secrets, now) if last else None
         events: tuple[str, ...] = ()
-        if found:
+        is_told = True
+        # A run with a lower number is one before those of another host.
+        if found and found.seen.number >= memory.run:
             memory, events = self._remember(memory, found)
+            is_told = memory.told == len(found.output.progress)
         seen = found.seen if found else None
-        if wanted:
-            step = next_step(memory, seen, self.clock.time(), can_cancel=self.can_cancel)
+        decide = next_step if wanted else last_step
+        step = decide(memory, seen, now, can_cancel=self.can_cancel)
+        if is_told or step is Step.WATCH:
+            report = self._take(step, memory, found, secrets)
         else:
-            step = last_step(seen, can_cancel=self.can_cancel)
-        report = self._take(step, memory, found, secrets)
-        handle = found.handle if found else None
-        return dataclasses.replace(report, events=events, driver_handle=handle)
+            report = self._busy_soon(memory, 'The events of its program are told.')
+        return dataclasses.replace(report, events=events, driver_handle=memory.handle)
 
     def _remember(self, memory: Memory, found: _Look) -> tuple[Memory, tuple[str, ...]]:
         """Return the memory with what a run has printed, and its lines that are new."""
@@ -130,8 +149,9 @@ class Pursuit:
         if seen.answer and seen.answer.ending is Ending.LATER and is_first:
             again_at = self.clock.time() + seen.answer.after_s
         memory = dataclasses.replace(
-            memory, program=found.state, run=seen.number, told=told + len(new), again_at=again_at
-        )
+            memory, program=found.state, run=seen.number, told=told + len(new), again_at=again_at,
+            handle=memory.handle if found.handle is None else found.handle,
+        )  # fmt: skip
         return memory, new
 
     def _take(
@@ -151,16 +171,24 @@ class Pursuit:
             return self._cancel(memory, found.seen, secrets)
         if step is Step.START:
             return self._start(memory, found, secrets)
+        if step is Step.TOO_LATE:
+            said = found.seen.answer if found else None
+            why = 'Its program was not done by its deadline'
+            why += f'; it said last: {said.message}.' if said and said.message else '.'
+            return _ended(memory, Progress.FAILED, why)
         assert found is not None
         if step is Step.WATCH:
             self._watch(found.run, found.size)
-            said = found.output.progress[-1:]
-            return _busy(memory, said[0] if said else 'Its program is at work.')
+            lines = found.output.progress[-1:]
+            return _busy(memory, lines[0] if lines else 'Its program is at work.')
         if step is Step.WAIT:
             assert found.seen.answer is not None
             return _busy(memory, found.seen.answer.message or 'Its program says "later".')
         if step is Step.GIVE_UP:
-            why = f'Its program was killed {MOST_LOST} times before it had a result.'
+            why = (
+                f'Its program ended without a result {MOST_LOST} times: it was killed, or its '
+                'host has no room.'
+            )
             return _ended(memory, Progress.FAILED, why)
         return self._finish(memory, found)
 
@@ -169,12 +197,10 @@ class Pursuit:
         assert request is not None
         is_again = found is not None and found.seen.number >= request.first
         lost = is_again and found is not None and found.seen.answer is None
-        memory = dataclasses.replace(memory, lost=memory.lost + 1 if lost else 0)
-        run = self._run(memory, request.verb, request, secrets)
         reason = (
             'Its program was killed, and is called again.' if lost else 'Its program is at work.'
         )
-        return _busy(dataclasses.replace(memory, run=run.number, told=0, again_at=0.0), reason)
+        return self._begun(memory, request.verb, request, secrets, lost=lost, reason=reason)
 
     def _cancel(self, memory: Memory, seen: Seen, secrets: Secrets) -> StatusReport:
         request = memory.request
@@ -183,17 +209,36 @@ class Pursuit:
             request, id=seen.request, kind='cancel',
             deadline_at=max(request.deadline_at, self.clock.time() + _CANCEL_S),
         )  # fmt: skip
-        run = self._run(memory, Verb.CANCEL, cancelled, secrets)
+        lost = seen.verb is Verb.CANCEL and seen.answer is None
+        reason = 'Its program cancels what it has begun before.'
+        return self._begun(memory, Verb.CANCEL, cancelled, secrets, lost=lost, reason=reason)
+
+    def _begun(
+        self, memory: Memory, verb: Verb, request: Request, secrets: Secrets,
+        *, lost: bool, reason: str,
+    ) -> StatusReport:  # fmt: skip
+        """Begin a run, if where and until when it can be at work is stored by now."""
+        over_at = self._over_at(request.deadline_at)
+        stored = Memory.read(self.cluster.driver_state)
+        is_noted = stored.place == memory.place and stored.request == memory.request
+        if not is_noted or stored.over_at < over_at:
+            # With some room: what is begun by the next call ends a little later.
+            memory = dataclasses.replace(memory, over_at=over_at + _SPARE_S)
+            return self._busy_soon(memory, 'Its program is about to be called.')
+        memory = dataclasses.replace(memory, lost=memory.lost + 1 if lost else 0)
+        run = self._run(memory, verb, request, secrets)
         memory = dataclasses.replace(memory, run=run.number, told=0, again_at=0.0)
-        return _busy(memory, 'Its program cancels what it has begun before.')
+        return _busy(memory, reason)
+
+    def _busy_soon(self, memory: Memory, reason: str) -> StatusReport:
+        self.context.poll_soon()
+        return _busy(memory, reason)
 
     def _run(self, memory: Memory, verb: Verb, request: Request, secrets: Secrets) -> Run:
-        if wrong := self.program.unusable():
-            raise ClusterDriverError(
-                f'The program of driver {self.program.driver} cannot run: {wrong}.'
-            )
+        self._check()
         asked = document(
             verb, self.context, self.cluster, self.parameters, state=memory.program,
+            handle=memory.handle,
             request_id=request.id, kind=request.kind, remove=dict(request.remove),
             deadline=request.deadline_at,
         )  # fmt: skip
@@ -201,7 +246,10 @@ class Pursuit:
             argv=self.program.argv(verb), document=json.dumps(asked).encode() + b'\n',
             secrets=secrets.document(), variables=self.program.variables,
             account=self.program.account,
-            facts={'request': request.id, 'verb': verb.value, 'state': dict(memory.program)},
+            facts={
+                'request': request.id, 'verb': verb.value, 'state': dict(memory.program),
+                'handle': memory.handle, 'over_at': self._over_at(request.deadline_at),
+            },
             seconds=max(request.deadline_at - self.clock.time(), 0.0), grace_s=self.grace_s,
             most_bytes=protocol.MOST_BYTES,
         )  # fmt: skip
@@ -214,6 +262,12 @@ class Pursuit:
             ) from exc
         self._watch(run, 0)
         return run
+
+    def _check(self) -> None:
+        if wrong := self.program.unusable():
+            raise ClusterDriverError(
+                f'The program of driver {self.program.driver} cannot run: {wrong}.'
+            )
 
     def _watch(self, run: Run, size: int) -> None:
         """Have the driver polled as soon as a run goes on, so that its state is stored then."""
@@ -242,24 +296,19 @@ class Pursuit:
 class _Look:
     """One look at a run: what it has printed, without secrets, and how it ended."""
 
-    def __init__(self, run: Run, secrets: Secrets) -> None:
+    def __init__(self, run: Run, secrets: Secrets, now: float) -> None:
         self.run = run
         state = run.state
         content = run.output(protocol.MOST_BYTES)
         #: The bytes that it has printed.
         self.size = len(content)
-        found = protocol.read_output(content, ended=state is not RunState.RUNNING)
-        self.output: Output = dataclasses.replace(
-            found,
-            progress=tuple(map(secrets.mask, found.progress)),
-            result=secrets.mask(found.result),
-            error=secrets.mask(found.error),
-            nonsense=secrets.mask(found.nonsense),
-        )
-        #: The program's state after the run, or so far.
-        given = run.facts['state']
-        self.state: Mapping[str, Any] = secrets.mask(given if found.state is None else found.state)
-        self.handle: str | None = secrets.mask(found.handle)
+        running = state is RunState.RUNNING
+        self.output: Output = protocol.read_output(content, ended=not running, mask=secrets.mask)
+        #: The program's state and handle after the run, or so far: those that it was given until
+        #: it prints others.
+        given, printed = run.facts, self.output
+        self.state: Mapping[str, Any] = given['state'] if printed.state is None else printed.state
+        self.handle = given.get('handle') if printed.handle is None else printed.handle
         why, answer = '', None
         if state is RunState.ENDED:
             result = run.result
@@ -269,7 +318,9 @@ class _Look:
             answer = _answer(result, self.output, errors)
         self.seen = Seen(
             number=run.number, request=run.facts['request'], verb=Verb(run.facts['verb']),
-            running=state is RunState.RUNNING, stopping=run.is_stopping, answer=answer, why=why,
+            running=running, stopping=run.is_stopping, answer=answer, why=why,
+            # Without its supervisor, nobody else ends it.
+            overdue=running and now > run.facts.get('over_at', math.inf),
         )  # fmt: skip
 
 

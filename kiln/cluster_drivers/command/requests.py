@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kiln.cluster_drivers.command.protocol import Answer, Ending, Verb
+from kiln.clusters.models import Cluster
 
 #: Seconds by which a time can be further away than was asked for.
 _ROUNDING_S = 1.0
@@ -24,6 +25,8 @@ class Request:
     #: What users asked for: ``create``, ``resize``, ``rollback`` and so on.
     kind: str
     deadline_at: float
+    #: The seconds that it was given.
+    timeout_s: float = 3600.0
     #: The id of the operation that it belongs to.
     operation: str | None = None
     #: The number of the first run that counts for it.
@@ -36,13 +39,16 @@ class Request:
 class Memory:
     """What a driver keeps of a cluster, in its ``driver_state``."""
 
-    #: The state that the program printed last.
+    #: The state and the handle that the program printed last.
     program: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    handle: str | None = None
     #: What the program is asked now; None once it is done.
     request: Request | None = None
     #: The host of the runs, and the mark of the folder that they are in.
     host: str = ''
     place: str = ''
+    #: When all runs have ended that were begun there, or are to be begun.
+    over_at: float = 0.0
     #: The number of the last run that was begun or seen, and its lines that were reported.
     run: int = 0
     told: int = 0
@@ -63,6 +69,14 @@ class Memory:
             request = Request(**{**request, 'verb': Verb(request['verb'])})
         return cls(**values, request=request)
 
+    @classmethod
+    def of(cls, cluster: Cluster) -> Memory:
+        """Return the memory of a cluster; that of an earlier kiln has no handle."""
+        found = cls.read(cluster.driver_state)
+        if found.handle is not None:
+            return found
+        return dataclasses.replace(found, handle=cluster.driver_handle)
+
     def stored(self) -> dict[str, Any]:
         """Return the memory as plain data."""
         return dataclasses.asdict(self)
@@ -78,6 +92,8 @@ class Seen:
     verb: Verb
     running: bool
     stopping: bool
+    #: True if it is at work long after its end.
+    overdue: bool = False
     #: How it ended; None while it runs, and if it was lost or stopped.
     answer: Answer | None = None
     #: Why kiln ended it.
@@ -86,8 +102,7 @@ class Seen:
     @property
     def abandoned(self) -> bool:
         """True if it has begun what is neither finished nor cancelled."""
-        unfinished = self.answer is None or self.answer.ending is Ending.LATER
-        return unfinished and self.verb is not Verb.CANCEL
+        return self.answer is None or self.answer.ending is Ending.LATER
 
 
 class Step(enum.Enum):
@@ -107,6 +122,8 @@ class Step(enum.Enum):
     FINISH = enum.auto()
     #: Give up: run after run was lost.
     GIVE_UP = enum.auto()
+    #: Give up: it is not done, and its time is over.
+    TOO_LATE = enum.auto()
     #: Nothing is left of a request that is no longer wanted.
     FORGET = enum.auto()
 
@@ -118,18 +135,27 @@ def next_step(memory: Memory, last: Seen | None, now: float, *, can_cancel: bool
     """
     request = memory.request
     assert request is not None
+    step = _next(memory, last, now, can_cancel=can_cancel)
+    # A run without any time would be ended at once.
+    return Step.TOO_LATE if step is Step.START and now >= request.deadline_at else step
+
+
+def _next(memory: Memory, last: Seen | None, now: float, *, can_cancel: bool) -> Step:
+    request = memory.request
+    assert request is not None
     if last is None:
         return Step.START
     is_own = last.request == request.id and last.verb is request.verb
     if last.running:
-        watched = (is_own or last.verb is Verb.CANCEL) and not last.stopping
-        return Step.WATCH if watched else Step.STOP
+        return _while_running(last, watched=is_own or last.verb is Verb.CANCEL)
+    if last.verb is Verb.CANCEL:
+        return _after_cancelling(memory, last, now) or Step.START
     if is_own and last.number >= request.first:
         return _after(memory, last, now)
     return Step.CANCEL if can_cancel and last.abandoned and not is_own else Step.START
 
 
-def last_step(last: Seen | None, *, can_cancel: bool) -> Step:
+def last_step(memory: Memory, last: Seen | None, now: float, *, can_cancel: bool) -> Step:
     """Return what to do next about a request that is no longer wanted.
 
     :param last: the last run on this host; None without any.
@@ -137,9 +163,21 @@ def last_step(last: Seen | None, *, can_cancel: bool) -> Step:
     if last is None:
         return Step.FORGET
     if last.running:
-        watched = last.verb is Verb.CANCEL and not last.stopping
-        return Step.WATCH if watched else Step.STOP
+        return _while_running(last, watched=last.verb is Verb.CANCEL)
+    if last.verb is Verb.CANCEL:
+        return _after_cancelling(memory, last, now) or Step.FORGET
     return Step.CANCEL if can_cancel and last.abandoned else Step.FORGET
+
+
+def _while_running(last: Seen, *, watched: bool) -> Step:
+    return Step.WATCH if watched and not last.stopping and not last.overdue else Step.STOP
+
+
+def _after_cancelling(memory: Memory, last: Seen, now: float) -> Step | None:
+    """Return what to do after a cancellation; None if there is nothing more to cancel."""
+    if not last.abandoned or memory.lost >= MOST_LOST:
+        return None
+    return Step.WAIT if _is_early(memory, last, now) else Step.CANCEL
 
 
 def _after(memory: Memory, last: Seen, now: float) -> Step:
@@ -148,8 +186,13 @@ def _after(memory: Memory, last: Seen, now: float) -> Step:
         # It was killed, or stopped for another request that is no longer wanted.
         return Step.GIVE_UP if memory.lost >= MOST_LOST else Step.START
     if last.answer.ending is Ending.LATER:
-        # A time that is further away than the program asked for is that of a clock which was set
-        # back.
-        longest_s = last.answer.after_s + _ROUNDING_S
-        return Step.WAIT if 0 < memory.again_at - now < longest_s else Step.START
+        return Step.WAIT if _is_early(memory, last, now) else Step.START
     return Step.FINISH
+
+
+def _is_early(memory: Memory, last: Seen, now: float) -> bool:
+    """Return True until it is time to call a program again that said "later"."""
+    if last.answer is None:
+        return False
+    # A time that is further away than the program asked for is that of a clock which was set back.
+    return 0 < memory.again_at - now < last.answer.after_s + _ROUNDING_S

@@ -91,9 +91,9 @@ def check_free(row: StackRow) -> None:
         raise HeatRefused(f'{start}: it is {row.state}.', 'Wait until Heat is done with it.')
 
 
-def existing_of(row: StackRow, facts: Iterable[str]) -> Existing:
+def existing_of(client: HeatClient, row: StackRow, facts: Iterable[str]) -> Existing:
     """Return what a cluster is created with that goes on with a stack."""
-    state = StackState(id=row.id, name=row.name)
+    state = StackState(id=row.id, project=client.project_id(), region=client.region, name=row.name)
     first = f'Heat: stack {row.name} ({row.id}) is {row.state}, and becomes that of the cluster'
     return Existing(driver_state=state.write(), facts=(first, *facts))
 
@@ -111,7 +111,8 @@ def parameter_facts(shown: Mapping[str, Any], definition: Definition) -> Iterato
         is_set = name in definition.shown
         then = definition.shown[name] if is_set else _default(declared.get(name))
         # A secret of the driver can have been a plain value before.
-        if name.startswith('OS::') or value == _HIDDEN or _is_secret(name, definition):
+        is_secret = _is_secret(name, definition) or _is_hidden(declared.get(name))
+        if name.startswith('OS::') or value == _HIDDEN or is_secret:
             continue
         if isinstance(then, Mapping) or _text(value) == _text(then):
             continue
@@ -124,6 +125,10 @@ def parameter_facts(shown: Mapping[str, Any], definition: Definition) -> Iterato
 
 def _is_secret(name: str, definition: Definition) -> bool:
     return definition.params.get(name) != definition.shown.get(name)
+
+
+def _is_hidden(parameter: Any) -> bool:
+    return isinstance(parameter, Mapping) and bool(parameter.get('hidden'))
 
 
 def _default(parameter: Any) -> Any:

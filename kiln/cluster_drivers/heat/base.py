@@ -22,23 +22,27 @@ from kiln.cluster_drivers.heat.adoption import (
     find_stack,
     parameter_facts,
 )
-from kiln.cluster_drivers.heat.cluster_stack import ClusterStack, StackDefinition, masked
+from kiln.cluster_drivers.heat.cluster_stack import ClusterStack, StackDefinition
 from kiln.cluster_drivers.heat.definition import NODE_TYPES
 from kiln.cluster_drivers.heat.errors import HeatUnavailable
+from kiln.cluster_drivers.heat.ledger import ledger_of
 from kiln.cluster_drivers.heat.names import mark_of
 from kiln.cluster_drivers.heat.poller import HeatPoller
 from kiln.cluster_drivers.heat.reports import report_of
+from kiln.cluster_drivers.heat.secret_masking import masked
 from kiln.cluster_drivers.heat.state import StackState
+from kiln.cluster_drivers.known_nodes import KnownNodes
 from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import (
     Context,
     Existing,
+    Loss,
     PlannedChange,
     Progress,
     StatusReport,
 )
 from kiln.clusters.exceptions import ClusterDriverError, MissingCapability, Problem
-from kiln.clusters.models import Cluster, OperationKind
+from kiln.clusters.models import Cluster, Node, OperationKind
 from kiln.clusters.spec import ClusterTemplate, NodeGroupSpec, Strategy
 from kiln.openstack.heat.requests import part
 from kiln.openstack.heat.rows import StackRow
@@ -49,7 +53,7 @@ if TYPE_CHECKING:
     from kiln.cluster_drivers.heat.connections import Connections
 
 
-class HeatDriver(ClusterDriver):
+class HeatDriver(ClusterDriver, KnownNodes):
     """Builds each cluster as a stack of Heat; a subclass says what the stack consists of."""
 
     #: The resources that are nodes: what is on one is lost with it.
@@ -91,6 +95,10 @@ class HeatDriver(ClusterDriver):
         """
         ledger = self.template_definition.planned(cluster, remove)
         return dataclasses.replace(StackState.read(cluster.driver_state), nodes=ledger.write())
+
+    def known_nodes(self, cluster: Cluster) -> Sequence[Node]:
+        """Return the nodes of the ledger; none where the template chooses its nodes."""
+        return ledger_of(cluster).counted(cluster.spec)
 
     # ---- changes ---------------------------------------------------------------------
 
@@ -137,12 +145,16 @@ class HeatDriver(ClusterDriver):
     def delete_cluster(self, context: Context, cluster: Cluster) -> StatusReport:
         """Delete the stack, whatever it does now; success if it is gone."""
         stack = self._stack(context, cluster)
-        row, former = stack.found(), stack.state
+        former = stack.placed()
+        row = stack.found()
         if former.adopting and row is None:
             # No change of the stack that existed was accepted: it is not the cluster's.
             return StatusReport(progress=Progress.COMPLETE)
-        state = StackState(
-            id=row.id if row else former.id, name=former.name, leaving=True, nodes=former.nodes
+        state = dataclasses.replace(
+            former.begun(),
+            id=row.id if row else former.id,
+            leaving=True,
+            absent_since=former.absent_since,
         )
         if row is not None:
             stack.delete(row)
@@ -160,17 +172,17 @@ class HeatDriver(ClusterDriver):
         stack = self._planned_stack(context, cluster, remove)
         definition = stack.definition()
         mark = stack.mark(definition)
-        limit_s = cluster.spec.create_timeout_s if timeout_s is None else timeout_s
+        state = stack.placed()
         row = self._standing(stack, creating=timeout_s is not None)
         with masked(definition):
             if row is None:
-                row = stack.create(definition, mark, limit_s)
+                row = stack.create(definition, mark, timeout_s or 0.0)
         if row.action == 'DELETE':
             raise _being_deleted(row)
         # A repeated call about the same change; Heat would begin it again.
         if mark_of(row.tags) != mark or row.status == 'FAILED':
             stack.update(row, definition, mark)
-        fresh = StackState(id=row.id, name=stack.state.name, mark=mark, nodes=stack.state.nodes)
+        fresh = dataclasses.replace(state.begun(), id=row.id, mark=mark)
         return StatusReport(
             progress=Progress.IN_PROGRESS, driver_handle=row.name, driver_state=fresh.write()
         )
@@ -196,8 +208,14 @@ class HeatDriver(ClusterDriver):
     def validate(
         self, context: Context, cluster: Cluster, plan: PlannedChange
     ) -> Sequence[Problem]:
-        """Return the problems in what the cluster gives to the template."""
-        return tuple(dict.fromkeys(self.template_definition.value_problems(context, cluster)))
+        """Return the problems in what the cluster gives to the template, and in named nodes."""
+        found = dict.fromkeys(self.template_definition.value_problems(context, cluster))
+        if plan.named and not found:
+            try:
+                self.planned(context, cluster, plan.named)
+            except ClusterDriverError as exc:
+                return (Problem(message=str(exc)),)
+        return tuple(found)
 
     def preview_cluster(
         self, context: Context, cluster: Cluster, plan: PlannedChange
@@ -206,10 +224,12 @@ class HeatDriver(ClusterDriver):
         if plan.kind not in _PREVIEWED:
             return ()
         stack = self._planned_stack(context, cluster, plan.named)
+        stack.placed()
         row = self._standing(stack, creating=False)
         if row is None:
             return (f'Heat: a new stack, {stack.name}',)
-        return tuple(stack.preview(row).lines(self.node_types))
+        found = stack.preview(row)
+        return (*map(Loss, found.losses(self.node_types)), *found.lines())
 
     def find_existing(self, context: Context, cluster: Cluster, reference: str) -> Existing:
         """Return what a cluster is created with that goes on with a stack, and what changes.
@@ -232,7 +252,7 @@ class HeatDriver(ClusterDriver):
         with contextlib.suppress(ClusterDriverError):
             definition = self.template_definition.extract_definition(context, cluster)
             facts += parameter_facts(shown, definition)
-        return existing_of(row, facts)
+        return existing_of(client, row, facts)
 
     # ---- Heat ------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from keystoneauth1 import exceptions as ksa
 
 from kiln.cluster_drivers.heat.errors import HeatUnavailable, refused, unavailable
 from kiln.cluster_drivers.heat.mappings import Definition
+from kiln.cluster_drivers.heat.secret_masking import hidden_sent
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.exceptions import ConfigurationError
 from kiln.foreign.connection_failures import IN_TIME, causes_of, one_line, reason
@@ -27,6 +28,7 @@ from kiln.openstack.heat.requests import (
     listed,
     part,
     stack_path,
+    time_limit,
 )
 from kiln.openstack.heat.rows import Preview, Server, StackRow, servers
 from kiln.openstack.replies import Reply
@@ -48,8 +50,11 @@ class HeatClient(StackRequests):
         except ConfigurationError as exc:
             raise ClusterDriverError(f'The credentials for Heat cannot be used: {exc}') from exc
         self._session = session
+        #: The region of the requests; empty if the credentials name none.
+        self.region = region or ''
         self.page = page
-        self._limit_s = settings.timeout
+        #: Seconds after which a request without an answer is given up.
+        self.limit_s: float = settings.timeout
         self._adapter = adapter.Adapter(
             session,
             service_type=SERVICE,
@@ -60,6 +65,14 @@ class HeatClient(StackRequests):
 
     def close(self) -> None:
         self._session.session.close()
+
+    def project_id(self) -> str:
+        """Return the id of the project of the credentials; empty if they name none."""
+        try:
+            with exchange(self.limit_s):
+                return self._session.get_project_id() or ''
+        except ksa.ClientException as exc:
+            raise _unanswered('find the project of the credentials', exc) from exc
 
     def outputs(self, name: str, id_: str) -> Mapping[str, Any]:
         """Return the outputs of a stack by name; Heat computes them for this request."""
@@ -105,12 +118,16 @@ class HeatClient(StackRequests):
     # ---- changes; Heat accepts them, and works later ----------------------------------
 
     def rewrite(
-        self, row: StackRow, template: Mapping[str, Any], files: Mapping[str, str]
+        self,
+        row: StackRow,
+        template: Mapping[str, Any],
+        files: Mapping[str, str],
+        timeout_s: float,
     ) -> None:
         """Give a stack another template; its parameters and other files stay as they are."""
         self.ask(
             f'update stack {row.name}', 'PATCH', stack_path(row.name, row.id),
-            body=_rewriting(row, template, files),
+            body={**_rewriting(row, template, files), **time_limit(timeout_s)},
         )  # fmt: skip
 
     def preview_rewriting(
@@ -133,10 +150,17 @@ class HeatClient(StackRequests):
         id_ = self.post(name, _body(definition, tags), timeout_s)
         return StackRow(id=id_, name=name, action='CREATE', status='IN_PROGRESS', tags=tuple(tags))
 
-    def update(self, name: str, id_: str, definition: Definition, tags: Sequence[str]) -> None:
+    def update(
+        self,
+        name: str,
+        id_: str,
+        definition: Definition,
+        tags: Sequence[str],
+        timeout_s: float,
+    ) -> None:
         """Bring a stack to a definition, and to no part of its former one."""
         # A PATCH would keep parameters and files of the former definition.
-        body = _body(definition, tags)
+        body = {**_body(definition, tags), **time_limit(timeout_s)}
         self.ask(f'update stack {name}', 'PUT', stack_path(name, id_), body=body)
 
     def preview(self, name: str, id_: str, definition: Definition, tags: Sequence[str]) -> Preview:
@@ -161,7 +185,7 @@ class HeatClient(StackRequests):
         try:
             # keystoneauth's own debug log would hold secrets of the parameters.
             # With all redirects, and a new token if the last one has ended.
-            with exchange(self._limit_s):
+            with exchange(self.limit_s):
                 response = self._adapter.request(
                     path,
                     method,
@@ -175,7 +199,11 @@ class HeatClient(StackRequests):
             raise _unanswered(action, exc) from exc
         answer = _json(response)
         reply = Reply(
-            service=SERVICE, status=response.status_code, headers=response.headers, body=answer
+            service=SERVICE,
+            status=response.status_code,
+            headers=response.headers,
+            body=answer,
+            hide=hidden_sent,
         )
         LOG.debug('heat %s %s: %s (%s)', method, path, reply.status, reply.request_id)
         if reply.status >= 300:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from kiln.cluster_drivers.heat.adoption import check_adoptable
-from kiln.cluster_drivers.heat.definition import hidden
 from kiln.cluster_drivers.heat.errors import HeatUnavailable, StackExists, StackNotFound
 from kiln.cluster_drivers.heat.ledger import Ledger
 from kiln.cluster_drivers.heat.mappings import Definition
@@ -21,6 +20,7 @@ from kiln.cluster_drivers.heat.names import (
     wanted_mark,
 )
 from kiln.cluster_drivers.heat.poller import HeatPoller, News
+from kiln.cluster_drivers.heat.secret_masking import hidden, masked
 from kiln.cluster_drivers.heat.state import StackState
 from kiln.cluster_drivers.values import Context
 from kiln.clusters.exceptions import ClusterDriverError, Problem
@@ -78,6 +78,11 @@ class ClusterStack:
         """What the driver has kept of the stack."""
         return StackState.read(self.cluster.driver_state)
 
+    def with_state(self, state: StackState) -> Self:
+        """Return the same stack with another state."""
+        cluster = dataclasses.replace(self.cluster, driver_state=state.write())
+        return dataclasses.replace(self, cluster=cluster)
+
     def definition(self) -> Definition:
         """Return all that makes the stack.
 
@@ -88,6 +93,29 @@ class ClusterStack:
     def mark(self, definition: Definition) -> str:
         """Return the mark of the present change."""
         return wanted_mark(self.cluster, definition.template, definition.files, definition.shown)
+
+    # ---- where it is -------------------------------------------------------------------
+
+    def placed(self) -> StackState:
+        """Return the state with the project and the region of the stack; those of now if unknown.
+
+        :raises ClusterDriverError: the credentials lead to others, where it cannot be seen.
+        """
+        kept = self.state
+        now = dataclasses.replace(
+            kept,
+            project=self.client.project_id() or kept.project,
+            region=self.client.region or kept.region,
+        )
+        for what in ('project', 'region'):
+            there, here = getattr(kept, what), getattr(now, what)
+            if there and there != here:
+                raise ClusterDriverError(
+                    f'The stack of cluster {self.cluster.name} is in {what} {there}, and its '
+                    f'credentials lead to {what} {here} now.',
+                    f'Give it credentials of {what} {there}.',
+                )
+        return now
 
     # ---- find it -----------------------------------------------------------------------
 
@@ -133,8 +161,14 @@ class ClusterStack:
 
     # ---- change it ---------------------------------------------------------------------
 
-    def create(self, definition: Definition, mark: str, limit_s: float) -> StackRow:
-        """Create the stack; return it, or the one that has its name if it is the cluster's."""
+    def create(self, definition: Definition, mark: str, left_s: float) -> StackRow:
+        """Create the stack; return it, or the one that has its name if it is the cluster's.
+
+        :param left_s: Seconds that the operation has left.
+        """
+        # kiln's own deadline ends the operation. With the little that a late repeat has left,
+        # Heat would give up what the next operation goes on with.
+        limit_s = max(left_s, self.cluster.spec.create_timeout_s)
         try:
             with self._changing():
                 return self.client.create(self.name, definition, self._tags(mark), limit_s)
@@ -154,7 +188,8 @@ class ClusterStack:
     def update(self, row: StackRow, definition: Definition, mark: str) -> None:
         """Bring the stack to a definition."""
         with masked(definition), self._changing():
-            self.client.update(row.name, row.id, definition, self._tags(mark))
+            limit_s = self.cluster.spec.create_timeout_s
+            self.client.update(row.name, row.id, definition, self._tags(mark), limit_s)
 
     def delete(self, row: StackRow) -> None:
         """Delete the stack, whatever it does now."""
@@ -196,7 +231,7 @@ class ClusterStack:
 
     def told(self, news: News) -> Sequence[str]:
         """Return what the events say, for people."""
-        return [self._hidden(line) for line in told(news.events)] if news.events else ()
+        return list(told(news.events, self._hidden)) if news.events else ()
 
     def why(self, row: StackRow) -> str:
         """Return why the stack is as it is, down to the resources that failed."""
@@ -205,21 +240,10 @@ class ClusterStack:
             # Without them, the reason of the stack itself is left.
             with contextlib.suppress(ClusterDriverError):
                 failed = list(self.poller.detail(row, self.client.failures))
-        return self._hidden(reason_of(row, failed))
+        return reason_of(row, failed, self._hidden)
 
     def _hidden(self, text: str) -> str:
         secrets: tuple[str, ...] = ()
         with contextlib.suppress(ClusterDriverError):
             secrets = self.definition().secrets
         return hidden(text, secrets)
-
-
-@contextlib.contextmanager
-def masked(definition: Definition) -> Iterator[None]:
-    """Keep secrets out of errors: Heat quotes the values that it refuses."""
-    try:
-        yield
-    except ClusterDriverError as exc:
-        exc.args = (hidden(str(exc), definition.secrets),)
-        exc.reason = hidden(exc.reason, definition.secrets)
-        raise

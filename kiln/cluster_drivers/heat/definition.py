@@ -47,8 +47,6 @@ class TemplateDefinition(Declarations):
     threads. A subclass can override :meth:`get_params` where a mapping cannot say a value.
     """
 
-    node_types = NODE_TYPES
-
     def __init__(
         self, directory: Path, template: str = TEMPLATE, *, spot: Spot | None = None
     ) -> None:
@@ -321,11 +319,3 @@ class TemplateDefinition(Declarations):
     def _no_such(self, name: str) -> str:
         names = [one.name for one in self.parameters.values() if not one.source]
         return f'the driver has no such parameter; it has {", ".join(names) or "none"}'
-
-
-def hidden(text: str, secrets: tuple[str, ...]) -> str:
-    """Return a text without secrets; Heat quotes values of parameters in some messages."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        if secret:
-            text = text.replace(secret, '***')
-    return text

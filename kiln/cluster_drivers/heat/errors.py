@@ -31,7 +31,7 @@ class StackNotFound(HeatRefused):
     """Heat has no such stack."""
 
     code = 'stack_not_found'
-    remedy = 'See what happened to the stack; a repeated update does not create it again.'
+    remedy = 'See what happened to the stack; an update of the cluster creates it again.'
 
 
 class StackExists(HeatRefused):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kiln.clock import Clock
 from kiln.cluster_drivers.heat.adoption import check_free, find_stack
 from kiln.cluster_drivers.heat.errors import HeatRefused
-from kiln.cluster_drivers.heat.retaining import loose, retained
+from kiln.cluster_drivers.heat.retaining import loose, retained, same
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.openstack.heat.rows import Preview, StackRow, listed_names
 from kiln.plugins.extras import importing
@@ -75,17 +75,21 @@ class Forgetting:
                 f'no such stack.',
                 f"'openstack stack abandon {row.name}' does it where operators allow it.",
             )
-        template, files = retained(
-            client.template(row.name, row.id),
-            client.files(row.name, row.id),
-            client.environment(row.name, row.id),
-        )
+        now = client.template(row.name, row.id)
+        files_now = client.files(row.name, row.id)
+        template, files = retained(now, files_now, client.environment(row.name, row.id))
+        if row.status == 'FAILED' and not same(now, files_now, template, files):
+            raise HeatRefused(
+                f'Cannot have Heat forget stack {row.name}: it is {row.state}, and an update '
+                f'would also do what was not done then, which no preview shows.',
+                f"Have Heat do that first: 'openstack stack update --existing {row.name}'.",
+            )
         _check(row, client.preview_rewriting(row, template, files))
         self._say(f'Stack {row.name}: updating it, so that nothing is deleted with it.')
-        client.rewrite(row, template, files)
-        now = self._settled()
-        if now is None or now.status != 'COMPLETE':
-            state = 'gone' if now is None else f'{now.state}: {now.reason}'
+        client.rewrite(row, template, files, LIMIT_S)
+        after = self._settled()
+        if after is None or after.status != 'COMPLETE':
+            state = 'gone' if after is None else f'{after.state}: {after.reason}'
             raise HeatRefused(
                 f'Cannot have Heat forget stack {row.name}: after the update it is {state}',
                 'Correct the cause, and run the command again.',

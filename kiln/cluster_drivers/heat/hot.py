@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
@@ -50,12 +49,6 @@ class Bundle:
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     parameters: Mapping[str, HotParameter] = dataclasses.field(default_factory=dict)
     outputs: frozenset[str] = frozenset()
-
-    @property
-    def digest(self) -> str:
-        """Digest of the template and all files."""
-        whole = json.dumps([self.template, self.files], sort_keys=True)
-        return hashlib.sha256(whole.encode()).hexdigest()
 
 
 def bundle_of(name: str, read: Read, folder: str) -> tuple[Bundle, tuple[Problem, ...]]:

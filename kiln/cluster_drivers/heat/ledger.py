@@ -7,15 +7,23 @@ one node for ever. The ledger is part of the driver's data about the cluster.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from kiln.cluster_drivers.heat.open_places import settled
 from kiln.cluster_drivers.heat.state import StackState
 from kiln.clusters.exceptions import ClusterDriverError
-from kiln.clusters.models import Cluster
-from kiln.clusters.spec import ClusterSpec, NodeGroupSpec, Place, Shape, ZoneRule
+from kiln.clusters.models import Cluster, Node, NodeState
+from kiln.clusters.placing.layout import Layout
+from kiln.clusters.spec import (
+    ClusterSpec,
+    NodeGroupSpec,
+    Place,
+    VictimRule,
+    ZoneRule,
+    effective,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,6 +38,19 @@ class LedgerNode:
     def name(self) -> str:
         """The name of the node, and of its resource in the stack."""
         return node_name(self.group, self.number)
+
+    def as_node(self) -> Node:
+        """Return it as kiln's planner takes it; what only Heat knows of it is left out."""
+        return Node(
+            id=self.name,
+            cluster_id='',
+            group=self.group,
+            name=self.name,
+            place=self.place,
+            backend='',
+            state=NodeState.READY,
+            created_at=float(self.number),
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,6 +101,16 @@ class Ledger:
         taken = {node.number for node in self.of(group)}
         return [number for number in range(self.last.get(group, 0) + 1) if number not in taken]
 
+    def counted(self, spec: ClusterSpec) -> list[Node]:
+        """Return the nodes of the declared groups, at the places that they count for."""
+        return [
+            node
+            for group in spec.groups
+            for node in settled(
+                [one.as_node() for one in self.of(group.name)], group.shape, _flavor(spec, group)
+            )
+        ]
+
     def changed(
         self,
         spec: ClusterSpec,
@@ -93,7 +124,7 @@ class Ledger:
         The same again if it is called with its result: a change can be repeated.
 
         :param one_series: All groups share one series of numbers; else each has its own.
-        :raises ClusterDriverError: there is no node of a name.
+        :raises ClusterDriverError: there is no node of a name, or another node would be replaced.
         """
         known = {node.name for node in self.nodes}
         already = set(self.removed) if self.generation == generation else set()
@@ -102,10 +133,13 @@ class Ledger:
         nodes: list[LedgerNode] = []
         last = dict(self.last)
         for group in spec.groups:
-            kept = _kept(self.of(group.name), group.shape, remove)
+            survivors = [node for node in self.of(group.name) if node.name not in remove]
+            kept, missing = _laid_out(survivors, group, _flavor(spec, group))
+            if remove:
+                _check_kept(survivors, kept, group, remove)
             nodes += kept
             series = '' if one_series else group.name
-            for place in _missing(kept, group.shape):
+            for place in missing:
                 last[series] = last.get(series, 0) + 1
                 nodes.append(LedgerNode(group.name, last[series], place))
         return Ledger(
@@ -135,22 +169,6 @@ def difference(there: Collection[str], expected: Collection[str]) -> str:
     return f'The stack has {names[0] or "no others"}, and lacks {names[1] or "none"}.'
 
 
-def places(shape: Shape) -> Sequence[Place]:
-    """Return the place of each node of a shape, the same for each call."""
-    if shape.placements:
-        ordered = sorted(shape.placements.items(), key=lambda one: str(one[0]))
-        return [place for place, count in ordered for _ in range(count)]
-    flavors: list[str | None] = [
-        name for name, count in sorted(shape.flavors.items()) for _ in range(count)
-    ]
-    return [
-        Place(flavor, zone)
-        for flavor, zone in itertools.zip_longest(
-            flavors or [None] * shape.count, _zones(shape, shape.count)
-        )
-    ]
-
-
 def misplaced(group: NodeGroupSpec) -> str:
     """Return why the places of a group cannot be said to Heat; empty if they can."""
     if group.shape.zones.rule is ZoneRule.SPREAD:
@@ -158,38 +176,57 @@ def misplaced(group: NodeGroupSpec) -> str:
     return ''
 
 
-def _zones(shape: Shape, count: int) -> list[str | None]:
-    zones = shape.zones
-    if zones.rule is ZoneRule.COUNTS:
-        # In turn, so that the nodes of each flavor get to each zone.
-        left, found = Counter(zones.counts), []
-        while +left:
-            for name in sorted(+left):
-                left[name] -= 1
-                found.append(name)
-        return [*found]
-    if zones.rule is ZoneRule.EVEN and zones.names:
-        return [*itertools.islice(itertools.cycle(zones.names), count)]
-    return [None] * count
+def _flavor(spec: ClusterSpec, group: NodeGroupSpec) -> str | None:
+    return effective(cluster=spec.machine, group=group.machine).machine.flavor
 
 
-def _kept(
-    members: Sequence[LedgerNode], shape: Shape, remove: Collection[str]
-) -> list[LedgerNode]:
-    """Return the nodes that stay: for each place the oldest, as many as it is to have."""
-    left = Counter(places(shape))
-    kept = []
-    for node in members:
-        if node.name not in remove and left[node.place] > 0:
-            left[node.place] -= 1
-            kept.append(node)
-    return kept
+def _laid_out(
+    survivors: Sequence[LedgerNode], group: NodeGroupSpec, flavor: str | None
+) -> tuple[list[LedgerNode], list[Place]]:
+    """Return the nodes that stay, with their present flavors, and the places of missing ones."""
+    # The youngest go first of nodes that are equal by the rules of the group.
+    group = dataclasses.replace(group, deletion=(*group.deletion, VictimRule.YOUNGEST))
+    nodes = settled([node.as_node() for node in survivors], group.shape, flavor)
+    layout = Layout(group, nodes)
+    gone = {node.id for node in layout.surplus(nodes)}
+    staying = {node.name: node for node in nodes if node.id not in gone}
+    kept = [
+        # Its zone stays as it was, even an open one: Heat replaces a server for another zone.
+        # The flavor of the group is kept, so that it is known once the group counts flavors.
+        dataclasses.replace(
+            node, place=Place(staying[node.name].place.flavor or flavor, node.place.zone)
+        )
+        for node in survivors
+        if node.name in staying
+    ]
+    missing = [
+        Place(place.flavor or flavor, place.zone) for place in layout.lacking([*staying.values()])
+    ]
+    return kept, _in_turn(missing)
 
 
-def _missing(kept: Sequence[LedgerNode], shape: Shape) -> Iterator[Place]:
-    left = Counter(places(shape))
-    left.subtract(node.place for node in kept)
-    for place in places(shape):
-        if left[place] > 0:
-            left[place] -= 1
-            yield place
+def _in_turn(places: Sequence[Place]) -> list[Place]:
+    """Return places by flavor; the zones of a flavor take turns."""
+    before: Counter[Place] = Counter()
+    turns = []
+    for place in places:
+        turns.append((place.flavor or '', before[place], place))
+        before[place] += 1
+    return [place for *_, place in sorted(turns, key=lambda turn: turn[:2])]
+
+
+def _check_kept(
+    survivors: Sequence[LedgerNode],
+    kept: Sequence[LedgerNode],
+    group: NodeGroupSpec,
+    remove: Sequence[str],
+) -> None:
+    """Refuse a removal with which nodes that nobody named would be replaced."""
+    needed = max(0, len(survivors) - group.shape.count)
+    lost = [node.name for node in survivors if node.name not in {one.name for one in kept}]
+    if len(lost) > needed:
+        raise ClusterDriverError(
+            f'Cannot remove {", ".join(remove)} alone: what is declared for group {group.name} '
+            f'would also remove {", ".join(lost)}.',
+            'Declare flavors and zones that fit the nodes that are to stay.',
+        )

@@ -19,13 +19,13 @@ _DIGITS = 16
 _WORD = re.compile(r'[A-Za-z0-9_.-]+')
 
 
-def stack_name(site: str, cluster_id: str, group: str = '') -> str:
-    """Return the name of a cluster's stack, or of the stack of one of its groups.
+def stack_name(site: str, cluster_id: str) -> str:
+    """Return the name of a cluster's stack.
 
     It follows from the cluster alone: a creation that is repeated after a crash meets the
     stack of the first one.
     """
-    return fitting('-'.join(filter(None, (_OWNER, site, cluster_id, group))), LONGEST_NAME)
+    return fitting(f'{_OWNER}-{site}-{cluster_id}', LONGEST_NAME)
 
 
 def site_tag(site: str) -> str:

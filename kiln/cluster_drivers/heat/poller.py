@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import threading
 import weakref
@@ -12,6 +13,7 @@ from typing import Protocol, TypeVar
 
 from kiln.clock import SYSTEM_CLOCK, Clock
 from kiln.cluster_drivers.heat.names import site_tag
+from kiln.clusters.exceptions import ClusterDriverError
 from kiln.openstack.heat.events import StackEvent
 from kiln.openstack.heat.rows import StackRow
 
@@ -51,7 +53,8 @@ class HeatPoller:
     """What Heat reports of the stacks of a site, for any number of threads and drivers.
 
     The first caller within a tick has the list requested, and the others wait for
-    it. A list that fails is an error for each of them, and the next tick tries again.
+    it. A list that fails is an error for each of them, and for all callers until a tick after
+    the failure has passed.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class HeatPoller:
         tick_s: float = TICK_S,
         quiet_s: float = QUIET_S,
     ) -> None:
-        self._clock = clock
+        self.clock = clock
         self._tick_s = tick_s
         self._quiet_s = quiet_s
         self._lock = threading.Lock()
@@ -76,9 +79,13 @@ class HeatPoller:
         :raises ClusterDriverError: Heat does not answer.
         """
         known = self._list(client, site)
+        # Before the wait for the lock: what was requested during the wait is new enough.
+        now = self.clock.monotonic()
         with known.lock:
-            is_old = self._clock.monotonic() - known.read_at >= self._tick_s
-            if is_old or name in known.changed:
+            if known.error is not None and now - known.failed_at < self._tick_s:
+                # A fresh one: callers on other threads change the error that they get.
+                raise copy.copy(known.error)
+            if now - known.read_at >= self._tick_s or known.has_changed(name):
                 self._read(known, client, site)
             return known.rows.get(name)
 
@@ -89,9 +96,7 @@ class HeatPoller:
             yield
         # Also a request without an answer can have been accepted.
         finally:
-            known = self._list(client, site)
-            with known.lock:
-                known.changed.add(name)
+            self._list(client, site).note(name)
 
     def detail(self, row: StackRow, kind: Callable[[str, str], _Detail]) -> _Detail:
         """Return a detail of a stack, requested once for each change of its row."""
@@ -114,7 +119,7 @@ class HeatPoller:
         in progress: so a tick has one request for events. If there are many, each is read only
         after a long time without a change.
         """
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         pause_s = self._pause_s(client, site)
         with self._lock:
             last = self._signs.get(row.id)
@@ -148,20 +153,49 @@ class HeatPoller:
             return self._lists.setdefault(client, {}).setdefault(site, _List())
 
     def _read(self, known: _List, client: Lists, site: str) -> None:
-        # The lock is held: no change can be noted while the list is read.
-        read_at = self._clock.monotonic()
-        known.rows = {row.name: row for row in client.stacks(tags=site_tag(site))}
-        known.read_at = read_at
-        known.changed.clear()
+        # What is noted from now on stays noted: this list can be from before it.
+        known.forget_changed()
+        # Until it is there, the former list is old, whatever happens.
+        read_at, known.read_at = self.clock.monotonic(), float('-inf')
+        try:
+            known.rows = {row.name: row for row in client.stacks(tags=site_tag(site))}
+        except ClusterDriverError as exc:
+            # From the end of the request: Heat can have taken longer than a tick to fail, and
+            # each of those that waited would try it again.
+            known.failed_at = self.clock.monotonic()
+            known.error = copy.copy(exc)
+            raise
+        known.read_at, known.error = read_at, None
 
 
 @dataclasses.dataclass(slots=True)
 class _List:
+    #: Held while the list is requested.
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     read_at: float = float('-inf')
     rows: Mapping[str, StackRow] = dataclasses.field(default_factory=dict)
-    #: Stacks that a request was sent about since the last list.
-    changed: set[str] = dataclasses.field(default_factory=set)
+    #: Why the last request failed, and when; None if it did not.
+    error: ClusterDriverError | None = None
+    failed_at: float = float('-inf')
+    #: Stacks that a request was sent about since the last list. They have a lock of their own,
+    #: so that a change does not wait for a list.
+    _changed: set[str] = dataclasses.field(default_factory=set)
+    _noting: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+
+    def note(self, name: str) -> None:
+        """Record that a request was sent about a stack."""
+        with self._noting:
+            self._changed.add(name)
+
+    def has_changed(self, name: str) -> bool:
+        """Return True if a request about a stack was sent since the last list."""
+        with self._noting:
+            return name in self._changed
+
+    def forget_changed(self) -> None:
+        """Forget about which stacks requests were sent: a list is requested now."""
+        with self._noting:
+            self._changed.clear()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 
+from kiln.clock import clock_time
 from kiln.cluster_drivers.heat.cluster_stack import ClusterStack
 from kiln.cluster_drivers.heat.state import CHANGE_TRIES, Meaning, StackState, meaning
 from kiln.cluster_drivers.values import Progress, StatusReport
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.openstack.heat.rows import StackRow
 
+#: Seconds for which a request of Heat's API waits for an engine, by Heat's default.
+RPC_S = 60.0
+
 
 def report_of(stack: ClusterStack) -> StatusReport:
     """Return how far Heat is; send the last request again if it was lost on the way.
 
     :raises HeatUnavailable: Heat does not answer.
+    :raises ClusterDriverError: the stack is absent, and the credentials are those of another
+        project.
     """
-    row, state = stack.listed(), stack.state
+    row = stack.listed()
+    if row is not None and stack.state.leaving:
+        # From a creation without an answer: once it is seen, its end can be seen as well.
+        stack = stack.with_state(dataclasses.replace(stack.state, id=row.id))
+    state = stack.state
     found = meaning(row, state)
     if row is None or found is Meaning.ABSENT:
-        return _absent(state, stack.name)
+        return _absent(stack)
     match found:
         case Meaning.WORKING:
             return _at_work(stack, row)
@@ -39,10 +49,28 @@ def report_of(stack: ClusterStack) -> StatusReport:
     return StatusReport(progress=Progress.FAILED, reason=why)
 
 
-def _absent(state: StackState, name: str) -> StatusReport:
+def _absent(stack: ClusterStack) -> StatusReport:
+    # In another project, it would be seen as gone too.
+    state = stack.placed()
     if state.leaving:
+        return _deleted(stack, state)
+    return StatusReport(progress=Progress.FAILED, reason=f'Heat has no stack {stack.name}.')
+
+
+def _deleted(stack: ClusterStack, state: StackState) -> StatusReport:
+    """Report the end of a deletion, once no request can make the stack any more."""
+    now = stack.poller.clock.time()
+    since = state.absent_since or now
+    # A creation that got no answer, of which a killed process keeps nothing: Heat can still do it,
+    # and the stack would be nobody's.
+    end = since + stack.client.limit_s + RPC_S
+    if state.id or now >= end:
         return StatusReport(progress=Progress.COMPLETE)
-    return StatusReport(progress=Progress.FAILED, reason=f'Heat has no stack {name}.')
+    return _working(
+        f'Heat has no stack {stack.name}, but its creation can have been sent without an answer: '
+        f'kiln looks for it until {clock_time(end)}.',
+        dataclasses.replace(state, absent_since=since),
+    )
 
 
 def _at_work(stack: ClusterStack, row: StackRow) -> StatusReport:

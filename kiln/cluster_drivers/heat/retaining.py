@@ -44,6 +44,18 @@ def retained(
     return whole, changed
 
 
+def same(
+    template: Template,
+    files: Mapping[str, str],
+    other: Template,
+    other_files: Mapping[str, str],
+) -> bool:
+    """Return whether a template, with the files that are changed for another, is that one."""
+    return template == other and all(
+        _read(name, files[name]) == _read(name, text) for name, text in other_files.items()
+    )
+
+
 def loose(
     resources: Iterable[Mapping[str, Any]], template_of: Callable[[str, str], Template]
 ) -> Sequence[str]:

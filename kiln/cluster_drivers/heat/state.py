@@ -24,12 +24,18 @@ class StackState:
 
     #: The id of the stack: another stack can have its name once it is deleted.
     id: str = ''
+    #: The project and the region that it is in; empty if they are not known.
+    project: str = ''
+    region: str = ''
     #: The name of a stack that existed before its cluster; empty for one that kiln has named.
     name: str = ''
     #: The mark of what was wanted last.
     mark: str = ''
     #: True once the deletion was requested: from then on it is right that nothing is left.
     leaving: bool = False
+    #: When a stack that is to be deleted, and whose id was never known, was first found absent, in
+    #: seconds since the epoch; 0 before.
+    absent_since: float = 0.0
     #: True once the stack was as it was wanted.
     settled: bool = False
     #: Times that a request was repeated, and polls to let pass before the next one.
@@ -58,6 +64,12 @@ class StackState:
             for field in dataclasses.fields(self)
             if getattr(self, field.name)
         }
+
+    def begun(self) -> Self:
+        """Return the state at the beginning of a change: which stack it is, and its nodes."""
+        return type(self)(
+            id=self.id, project=self.project, region=self.region, name=self.name, nodes=self.nodes
+        )
 
     def repeated(self) -> Self:
         """Return the state after another request, with twice the polls to let pass."""

@@ -13,22 +13,25 @@ _COMPARED = {
     'name': 'name',
 }
 
+_UNKNOWN = (None, '')
+
 
 def adopted(request: BuildRequest, found: Amphora) -> str:
     """Return the id of the amphora found under the key of a build.
 
-    Type, flavor, image and name are compared if both sides have them; a name that kiln
-    derived from the key counts as unknown. Everything else can differ: an amphora can have
-    been migrated or attached elsewhere since, and files and user data hold secrets that
-    callers create again for each attempt. ``found`` must have the flavor and image exactly
-    as in the request that made it, or None.
+    Type, flavor, image and name are compared if both sides have them; an empty name, and one
+    that kiln derived from the key, count as unknown. Everything else can differ: an amphora
+    can have been migrated or attached elsewhere since, and files and user data hold secrets
+    that callers create again for each attempt. ``found`` must have the flavor and image
+    exactly as in the request that made it, or None.
 
     :raises BuildDiffers: it was built with other arguments; nothing was done.
     """
     differences = [
         f'{argument} is {str(has)!r} and not {str(asked)!r}'
         for argument, field in _COMPARED.items()
-        if None not in (asked := getattr(request, field), has := getattr(found, field))
+        if (asked := getattr(request, field)) not in _UNKNOWN
+        and (has := getattr(found, field)) not in _UNKNOWN
         and asked != has
         and not (field == 'name' and request.made_name in (asked, has))
     ]

@@ -8,17 +8,21 @@ whether it can be repeated.
 from __future__ import annotations
 
 import http.client
+import math
 from typing import Any
 
 import requests
 from keystoneauth1 import exceptions as ksa
 
+from kiln.clock import current_deadline
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.exceptions import (
     AmphoraComputeError,
     AuthenticationFailed,
+    Outcome,
     PermissionDenied,
     RateLimited,
+    ServiceTimeout,
     ServiceUnavailable,
 )
 from kiln.foreign.connection_failures import (
@@ -29,6 +33,24 @@ from kiln.foreign.connection_failures import (
     was_sent,
 )
 from kiln.openstack.replies import SERVICES, Reply
+
+
+def time_left(
+    asked: Asked, service: str, connect_s: float, answer_s: float
+) -> tuple[float, float]:
+    """Return the seconds that a request may take to connect, and to be answered.
+
+    :raises ServiceTimeout: the deadline of the call has passed; nothing was sent.
+    """
+    deadline = current_deadline()
+    left_s = math.inf if deadline is None else deadline.remaining_s()
+    if left_s <= 0:
+        raise asked.error(
+            ServiceTimeout,
+            f'no time was left for a request to {SERVICES[service]}.',
+            outcome=Outcome.NOT_APPLIED,
+        )
+    return min(connect_s, left_s), min(answer_s, left_s)
 
 
 def no_entry(asked: Asked, exc: ksa.ClientException) -> AmphoraComputeError:

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from kiln.exceptions import ConfigurationError
 
-_SIZE = re.compile(r'(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?', re.IGNORECASE)
+# As many digits as any size has: Python reads more of them as infinite.
+_NUMBER = r'(\d{1,15}(?:\.\d+)?)'
+_SIZE = re.compile(rf'{_NUMBER}\s*([KMGT]?)(i?)B?', re.IGNORECASE)
 _POWERS = {'': 0, 'k': 1, 'm': 2, 'g': 3, 't': 4}
-_CPU = re.compile(r'(\d+(?:\.\d+)?)\s*cpus?', re.IGNORECASE)
-_PIDS = re.compile(r'(\d+)\s*(?:pids|processes)', re.IGNORECASE)
+_CPU = re.compile(rf'{_NUMBER}\s*cpus?', re.IGNORECASE)
+_PIDS = re.compile(r'(\d{1,15})\s*(?:pids|processes)', re.IGNORECASE)
 _NAME = re.compile(r'[A-Za-z0-9][\w.-]*', re.ASCII)
 _NANO = 1_000_000_000
 _LEAST_CPUS = 0.01
@@ -58,7 +60,7 @@ def parse_flavors(text: str) -> Mapping[str, Flavor]:
         try:
             flavors[name] = _flavor(limits.split(',') if limits else ())
         except ValueError as exc:
-            raise ConfigurationError(f'Cannot read flavor {name}: {exc}.') from exc
+            raise ConfigurationError(f'Cannot read flavor {name}: {exc}.') from None
     return flavors
 
 

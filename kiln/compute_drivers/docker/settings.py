@@ -113,7 +113,7 @@ def _tmpfs(text: str) -> tuple[str, str]:
 def _device(text: str) -> Mapping[str, str]:
     source, _, rest = text.partition(':')
     target, _, rights = rest.partition(':')
-    if rights and set(rights) - set('rwm'):
+    if set(rights) - set('rwm'):
         raise ValueError(f'{rights!r} are not rights such as rwm')
     return {
         'PathOnHost': _absolute(source),

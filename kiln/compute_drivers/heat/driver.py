@@ -32,11 +32,13 @@ from kiln.compute_drivers.nova.building.port_locks import KeyedLock
 from kiln.compute_drivers.nova.defaults import check_defaults
 from kiln.compute_drivers.nova.translate import OWNER_TAG, placed_on
 from kiln.exceptions import (
+    AmphoraComputeError,
     BuildConflict,
     BuildOutcomeUnknown,
     InstanceNotFoundError,
     InstanceStateConflict,
     InvalidBuildRequest,
+    ResourceNotFoundError,
 )
 from kiln.models import (
     Amphora,
@@ -134,7 +136,7 @@ class StackDriver(ServerActions):
             self._catalogue.check_zone(asked, chosen.availability_zone)
         if request.server_group_id:
             self._catalogue.check_group(asked, request.server_group_id)
-        self._catalogue.check_security_groups(asked, chosen.security_groups)
+        self._catalogue.networks.group_ids(asked, chosen.security_groups, checked=True)
         for port_id in request.port_ids:
             if user := self._ports.holder(asked, port_id):
                 raise asked.error(BuildConflict, f'port {port_id} is in use by {user}.')
@@ -309,8 +311,19 @@ class StackDriver(ServerActions):
         return server
 
     def _amphora(self, asked: Asked, row: StackRow, server: _Server | None) -> Amphora:
-        facts = None if server else self._facts_of(asked, row)
+        facts = None if server else self._facts_if_shown(asked, row)
         return translate.amphora_of(row, server, facts)
+
+    def _facts_if_shown(self, asked: Asked, row: StackRow) -> translate.Facts:
+        """Return the facts of a stack; empty ones while Heat can list it and not show it."""
+        try:
+            return self._facts_of(asked, row)
+        except AmphoraComputeError as exc:
+            # Heat has been seen to do so for hours. The row alone says whose the stack is and
+            # what becomes of it: enough to list it, and to see that it is deleted.
+            if exc.retryable or isinstance(exc, InstanceNotFoundError | ResourceNotFoundError):
+                return translate.Facts()
+            raise
 
     def _facts_of(self, asked: Asked, row: StackRow) -> translate.Facts:
         facts: translate.Facts | None = self._facts.get(row.id)

@@ -11,3 +11,5 @@ class IronicBench(Bench):
     # A machine boots twice in a deploy, and copies an image in between.
     timeout_s = 3600.0
     soon_s = 60.0
+    knows_ports = True
+    knows_networks = True

@@ -11,7 +11,11 @@ from kiln.compute_drivers.ironic.building.flavors import Flavor
 from kiln.compute_drivers.ironic.translate import zone_of
 from kiln.exceptions import AmphoraComputeError, InsufficientCapacity, InvalidRequest
 
-_FIELDS = 'uuid,resource_class,traits,conductor_group,properties,maintenance,retired'
+#: The network interface of nodes to which no port can be attached.
+_NO_PORTS = 'noop'
+_FIELDS = (
+    'uuid,resource_class,traits,conductor_group,properties,maintenance,retired,network_interface'
+)
 _FREE = {'provision_state': 'available', 'associated': 'false', 'maintenance': 'false'}
 
 
@@ -26,22 +30,37 @@ class Catalogue:
         self,
         asked: Asked,
         flavor: Flavor,
-        zone: str,
+        zone: str | None,
         wrong: type[AmphoraComputeError] = InvalidRequest,
-    ) -> Sequence[str]:
-        """Return the free nodes of a flavor in a zone; never none.
+        *,
+        connected: bool = False,
+    ) -> list[str]:
+        """Return the free nodes of a flavor, in a zone if there is one; never none.
+
+        With ``connected`` only nodes to which ports can be attached.
 
         :raises InsufficientCapacity: all of them are in use.
         :raises AmphoraComputeError: there is no such zone; ``wrong`` is its class.
         """
-        found = [
-            node['uuid'] for node in self._of(asked, flavor, _FREE) if self._is_in(node, zone)
+        free = [
+            node
+            for node in self._of(asked, flavor, _FREE)
+            if zone is None or self._is_in(node, zone)
         ]
+        found = [node['uuid'] for node in free if not (connected and is_unconnected(node))]
         if found:
             return found
-        if zone not in self.zones(asked):
+        where = '' if zone is None else f' in zone {zone!r}'
+        nodes = list(self._of(asked, flavor, {})) if connected else []
+        if nodes and all(map(is_unconnected, nodes)):
+            raise asked.error(
+                wrong,
+                f'no node of flavor {str(flavor)!r} can have a port: their network interface is '
+                f'{_NO_PORTS}.',
+            )
+        if zone is not None and zone not in self.zones(asked):
             raise asked.error(wrong, f'no node is in zone {zone!r}.')
-        raise self.lacking(asked, flavor, wrong, f' in zone {zone!r}', zone)
+        raise self.lacking(asked, flavor, wrong, where)
 
     def lacking(
         self,
@@ -49,7 +68,6 @@ class Catalogue:
         flavor: Flavor,
         wrong: type[AmphoraComputeError],
         why: str,
-        zone: str | None = None,
     ) -> AmphoraComputeError:
         """Return the error for a flavor of which no node is free."""
         if self.exists(asked, flavor):
@@ -84,3 +102,8 @@ class Catalogue:
 
     def _nodes(self, asked: Asked, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         return self._ironic.pages(asked, '/nodes', 'nodes', {**query, 'fields': _FIELDS})
+
+
+def is_unconnected(node: Mapping[str, Any]) -> bool:
+    """Return True if no port can be attached to a node."""
+    return node.get('network_interface') == _NO_PORTS

@@ -13,6 +13,11 @@ _IDENTITY = [
         help='URL of Ironic, instead of the one in the catalogue. Without Keystone (auth_type '
         'http_basic or none) there is no catalogue, and this option must be set.',
     ),
+    cfg.StrOpt(
+        'network_endpoint_override',
+        help='URL of Neutron, instead of the one in the catalogue. With neither, builds can have '
+        'no networks and no ports.',
+    ),
     *TLS,
 ]
 
@@ -52,6 +57,17 @@ _BUILDS = [
         help='Id of an image in Glance, or the URL of an image with its digest: '
         'https://HOST/PATH#sha256=DIGEST. An ISO, whose URL ends in .iso and has no digest, is '
         f'for nodes with the deploy interface "ramdisk". {_DEFAULT}',
+    ),
+    cfg.ListOpt(
+        'networks',
+        default=[],
+        help='Names or ids of networks of Neutron, each for one port of a node; none is a node '
+        f'without any. {_DEFAULT}',
+    ),
+    cfg.ListOpt(
+        'security_groups',
+        default=[],
+        help=f'Names or ids of security groups of the ports that are made on networks. {_DEFAULT}',
     ),
     cfg.StrOpt('availability_zone', help=f'Zone of the nodes. {_DEFAULT}'),
     cfg.StrOpt(

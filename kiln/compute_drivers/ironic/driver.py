@@ -11,12 +11,16 @@ from kiln.compute_drivers.authoring.claiming import about_claim, is_claimed
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.authoring.lazy_options import lazy_options
 from kiln.compute_drivers.authoring.machine_pool import EnrolledMachine, MachinePool
-from kiln.compute_drivers.base import AmphoraComputeDriver
+from kiln.compute_drivers.authoring.openstack_names import Remembered
+from kiln.compute_drivers.authoring.openstack_networks import Networks, check_networks
 from kiln.compute_drivers.ironic import pool, translate
 from kiln.compute_drivers.ironic.api.client import HISTORY, Ironic, minor
-from kiln.compute_drivers.ironic.building.claims import Claims
+from kiln.compute_drivers.ironic.api.neutron import Neutron, is_reachable
+from kiln.compute_drivers.ironic.building.claims import Claims, about, known_form
 from kiln.compute_drivers.ironic.building.flavors import IMAGE_FIELDS, Flavor, image_info
+from kiln.compute_drivers.ironic.building.nics import Nics
 from kiln.compute_drivers.ironic.catalogue import Catalogue
+from kiln.compute_drivers.ironic.node_ports import NodePorts
 from kiln.exceptions import (
     AmphoraComputeError,
     DeleteFailed,
@@ -28,16 +32,12 @@ from kiln.exceptions import (
 )
 from kiln.models import (
     Amphora,
-    AmphoraType,
     BuildRequest,
     DriverHealth,
-    Limits,
     State,
 )
 from kiln.openstack.session import open_session
 
-#: The form of Ironic's ids; any other text could name an allocation.
-_ID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 #: The form of the names and ids of nodes.
 _NAME = re.compile('[A-Za-z0-9._~-]+')
 _FIELDS = {'fields': ','.join(translate.NODE_FIELDS)}
@@ -45,26 +45,24 @@ _INFO_FIELDS = {'fields': ','.join((*translate.NODE_FIELDS, 'instance_info'))}
 _POOL_FIELDS = {'fields': ','.join((*translate.NODE_FIELDS, 'traits'))}
 #: Reasons of failures that are remembered.
 _MEMORY = 5000
+#: Seconds for which the ids of networks and security groups are remembered.
+_MEMORY_S = 300.0
 
 _Pair = tuple[dict[str, Any], dict[str, Any] | None]
 
 
-class IronicDriver(AmphoraComputeDriver, MachinePool):
+class IronicDriver(NodePorts, MachinePool):
     """Builds amphorae on nodes of one Ironic, which are enrolled there and stay there.
 
     A build claims a free node by an allocation, and deploys it with a config drive. A delete
     undeploys the node; that Ironic cleans it afterwards holds nothing up. Suspending is
-    powering off. Networks, ports and security groups of builds are refused: a node is
-    cabled, and its addresses are those of its network data.
+    powering off. Networks and ports are those of Neutron; without it, builds that name some
+    are refused, and the addresses of a node are those of its network data.
     """
 
     options = lazy_options('kiln.compute_drivers.ironic.conf')
     #: The bench of the conformance kit; only the kit imports it.
     bench = 'kiln.compute_drivers.ironic.bench:IronicBench'
-    limits = Limits(
-        amphora_types=frozenset({AmphoraType.BARE_METAL}),
-        refused_options=frozenset({'network_ids', 'port_ids', 'sec_groups', 'server_group_id'}),
-    )
     name = 'ironic'
     most_read_by_id = 3
 
@@ -74,7 +72,15 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
         session, region = open_session(conf)
         self._ironic = Ironic(conf, session, region=region, clock=clock)
         self._catalogue = Catalogue(self._ironic, zone_property=conf.zone_property)
-        self._claims = Claims(conf, self._ironic, self._catalogue, clock)
+        neutron = Neutron(conf, session, region=region, clock=clock)
+        self._networks = Networks(
+            neutron.ask, Remembered(clock, ttl_s=_MEMORY_S), lambda: neutron.project_id
+        )
+        self._nics = Nics(self._ironic, neutron)
+        self._claims = Claims(
+            conf, self._ironic, self._catalogue, self._nics, self._networks, clock
+        )
+        self._has_neutron = is_reachable(conf)
         # Why a node failed, by its id and the time when it did.
         self._reasons: dict[tuple[str, str], str | None] = {}
 
@@ -93,11 +99,11 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
         return self._claims.build(request)
 
     def _delete(self, amphora_id: str) -> None:
-        asked = _about('delete', amphora_id)
+        asked = about('delete', amphora_id)
         self._claims.delete(asked, self._ours(asked))
 
     def _get(self, amphora_id: str) -> Amphora:
-        asked = _about('get', amphora_id)
+        asked = about('get', amphora_id)
         return self._amphora(asked, self._pair(asked))
 
     def _list(self, owner: str) -> Iterable[Amphora]:
@@ -110,7 +116,7 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
         return None if claim is None else self._amphora(asked, self._with_node(asked, claim))
 
     def _claim(self, amphora_id: str, build_key: str) -> None:
-        asked = _known_form(about_claim(amphora_id, build_key))
+        asked = known_form(about_claim(amphora_id, build_key))
         claim, node = self._pair(asked)
         facts = translate.facts_of(claim)
         has = {'has_owner': facts.get('owner'), 'has_key': facts.get('build_key')}
@@ -123,7 +129,7 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
             except InstanceNotFoundError:
                 # A build of this site that found no node: it has its key.
                 return
-            self._claims.withdraw(asked, amphora_id)
+            self._claims.withdraw(asked, claim)
             node = self._with_node(asked, claim)[1]
         if claim.get('of_nova'):
             raise asked.error(
@@ -131,7 +137,7 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
             )
         if node is None or node.get('provision_state') != 'active':
             raise _in_state(asked, translate.state_of(claim, node))
-        self._claims.adopt(asked, claim, self.owner)
+        self._claims.adopt(asked, claim, node, self.owner)
 
     def _check(self) -> DriverHealth:
         asked = Asked(verb='check', subject='the backend')
@@ -152,17 +158,20 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
             )
         if conf.availability_zone:
             self._catalogue.check_zone(asked, conf.availability_zone)
+        check_networks(asked, conf.networks, ())
+        self._networks.ids(asked, conf.networks)
+        self._networks.group_ids(asked, conf.security_groups)
 
     # ---- execution state -------------------------------------------------------------
 
     def _suspend(self, amphora_id: str) -> None:
-        asked = _about('suspend', amphora_id)
+        asked = about('suspend', amphora_id)
         claim, node = self._running(asked)
         if translate.state_of(claim, node) is not State.SUSPENDED:
             self._power(asked, node, 'power off')
 
     def _resume(self, amphora_id: str) -> None:
-        asked = _about('resume', amphora_id)
+        asked = about('resume', amphora_id)
         claim, node = self._running(asked)
         if translate.state_of(claim, node) is not State.SUSPENDED:
             if node.get('target_power_state') == 'power off':
@@ -173,14 +182,14 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
         self._power(asked, node, 'power on')
 
     def _reboot(self, amphora_id: str, hard: bool) -> None:
-        asked = _about('reboot', amphora_id)
+        asked = about('reboot', amphora_id)
         claim, node = self._running(asked)
         if translate.state_of(claim, node) is State.SUSPENDED:
             raise _powered_off(asked)
         self._power(asked, node, 'rebooting' if hard else 'soft rebooting')
 
     def _rebuild(self, amphora_id: str, image_id: str | None) -> None:
-        asked = _about('rebuild', amphora_id)
+        asked = about('rebuild', amphora_id)
         claim, node = self._with_node(asked, self._ours(asked))
         state = translate.state_of(claim, node)
         if state is State.SUSPENDED:
@@ -367,17 +376,6 @@ class IronicDriver(AmphoraComputeDriver, MachinePool):
                 self._reasons.clear()
             self._reasons[known] = translate.reason_of(rows.get('history') or (), since)
         return self._reasons[known]
-
-
-def _about(verb: str, amphora_id: str) -> Asked:
-    """Return the context of a request for an amphora, whose id has the form of Ironic's."""
-    return _known_form(Asked.about(verb, amphora_id))
-
-
-def _known_form(asked: Asked) -> Asked:
-    if not _ID.fullmatch(str(asked.amphora_id)):
-        raise asked.error(InstanceNotFoundError, 'Ironic has no ids of that form.')
-    return asked
 
 
 def _powered_off(asked: Asked) -> AmphoraComputeError:

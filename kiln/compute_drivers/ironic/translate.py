@@ -10,7 +10,7 @@ from typing import Any
 
 from kiln.compute_drivers.ironic.building.flavors import Flavor
 from kiln.exceptions import AmphoraBuildError, InsufficientCapacity
-from kiln.models import Address, Amphora, AmphoraType, State
+from kiln.models import Address, Amphora, AmphoraType, Attachment, State
 
 #: The key of ``extra`` under which an allocation has all that kiln knows of its amphora.
 FACTS = 'kiln'
@@ -22,7 +22,7 @@ NODE_FIELDS = (
     'uuid', 'name', 'instance_uuid', 'provision_state', 'target_provision_state',
     'power_state', 'target_power_state', 'maintenance', 'maintenance_reason', 'fault',
     'last_error', 'provision_updated_at', 'resource_class', 'conductor_group', 'properties',
-    'network_data', 'reservation',
+    'network_data', 'network_interface', 'protected', 'reservation',
 )  # fmt: skip
 #: The fields whose values ``raw`` shows; a clock or a lock changes none of them.
 _RAW_NODE = (
@@ -108,6 +108,38 @@ def image_of(info: Mapping[str, Any]) -> str | None:
     return str(source) if source else None
 
 
+def nics_of(claim: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what a claim keeps of its ports, by their ids, the first one first."""
+    found: Mapping[str, dict[str, Any]] = facts_of(claim).get('nics') or {}
+    return dict(sorted(found.items(), key=lambda one: one[1]['at']))
+
+
+def nic_of(port: Mapping[str, Any], at: int) -> dict[str, Any]:
+    """Return what a claim keeps of a port: lists need no request to Neutron then."""
+    return {
+        'at': at,
+        'network': port['network_id'],
+        'mac': port['mac_address'],
+        'addresses': [one['ip_address'] for one in port['fixed_ips']],
+    }
+
+
+def is_described(nic: Mapping[str, Any]) -> bool:
+    """Return True if a claim keeps more of a port than that it is to have it."""
+    return 'network' in nic
+
+
+def attachment_of(amphora_id: str, port: Mapping[str, Any]) -> Attachment:
+    """Return the attachment of a port of Neutron."""
+    return Attachment(
+        amphora_id=amphora_id,
+        port_id=port['id'],
+        network_id=port['network_id'],
+        addresses=tuple(one['ip_address'] for one in port['fixed_ips']),
+        subnet_ids=tuple(one['subnet_id'] for one in port['fixed_ips']),
+    )
+
+
 def is_of(allocation: Mapping[str, Any], owner: str, build_key: str | None = None) -> bool:
     """Return True if an allocation is of an owner, and of a build."""
     facts = facts_of(allocation)
@@ -188,7 +220,7 @@ def amphora_of(
         flavor=facts.get('flavor') or _class_of(allocation),
         image_id=facts.get('image') or facts.get('source'),
         availability_zone=facts.get('zone') if node is None else zone_of(node, zone_property),
-        addresses=tuple(addresses_of(node or {})),
+        addresses=tuple(addresses_of(node or {}, nics_of(allocation))),
         metadata=MappingProxyType(dict(facts.get('metadata') or {})),
         created_at=seconds_of(facts.get('since') or allocation.get('created_at')),
         fault=fault,
@@ -247,8 +279,18 @@ def zone_of(node: Mapping[str, Any], zone_property: str | None) -> str:
     return str(node.get('conductor_group') or DEFAULT_ZONE)
 
 
-def addresses_of(node: Mapping[str, Any]) -> Iterator[Address]:
-    """Yield the addresses in the network data of a node, which its operator has written."""
+def addresses_of(
+    node: Mapping[str, Any], nics: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+) -> Iterator[Address]:
+    """Yield the addresses of the ports of an amphora, or those in the network data of its node.
+
+    The operator of the node has written its network data.
+    """
+    for port_id, nic in nics.items():
+        for text in nic.get('addresses') or ():
+            yield Address(address=text, network_id=nic['network'], port_id=port_id, mac=nic['mac'])
+    if nics:
+        return
     data = node.get('network_data')
     if not isinstance(data, Mapping):
         return

@@ -154,7 +154,7 @@ class ServerActions(AmphoraComputeDriver):
         except ServiceUnavailable as exc:
             # Nova answers 500 for a network that does not exist; that is not an outage.
             if exc.http_status == 500:
-                self._catalogue.check_network(asked, network_id)
+                self._catalogue.networks.check(asked, network_id)
             raise
 
     def _detach_network(self, amphora_id: str, network_id: str) -> None:
@@ -215,12 +215,12 @@ class ServerActions(AmphoraComputeDriver):
 
     def _validate_network(self, network_id: str) -> None:
         asked = Asked.of('use network', network_id)
-        (found,) = self._catalogue.network_ids(asked, [network_id])
-        self._catalogue.check_address(asked, found)
+        (found,) = self._catalogue.networks.ids(asked, [network_id])
+        self._catalogue.networks.check_address(asked, found)
 
     def _validate_security_group(self, security_group: str) -> None:
         asked = Asked.of('use security group', security_group)
-        self._catalogue.security_group_ids(asked, [security_group])
+        self._catalogue.networks.group_ids(asked, [security_group])
 
     def _check_ports(
         self,
@@ -231,18 +231,17 @@ class ServerActions(AmphoraComputeDriver):
         groups = self._groups_of_build(sec_groups)
         others = groups if peers is None else self._groups_of_build(peers)
         asked = about_groups(groups)
-        ids = self._catalogue.current_security_group_ids(groups)
-        of_peers = ids if others == groups else self._catalogue.current_security_group_ids(others)
-        rules = self._catalogue.security_group_rules(asked, ids)
+        networks = self._catalogue.networks
+        ids = networks.current_group_ids(groups)
+        of_peers = ids if others == groups else networks.current_group_ids(others)
+        rules = networks.group_rules(asked, ids)
         if not {rule['security_group_id'] for rule in rules}.issuperset(ids):
             # A group without any rule, also for what goes out, is one whose rules are not shown
             # to this project, so it cannot be judged.
             return
         closed = closed_ports(rules, ports, of_peers)
         # Nova refuses named groups on a network without port security, but not the default one.
-        if closed and (
-            groups != DEFAULT_GROUPS or not self._catalogue.has_unguarded_network(asked)
-        ):
+        if closed and (groups != DEFAULT_GROUPS or not networks.has_unguarded(asked)):
             raise asked.error(InvalidRequest, reason(closed, others if others != groups else ()))
 
     def _groups_of_build(self, named: tuple[str, ...]) -> tuple[str, ...]:

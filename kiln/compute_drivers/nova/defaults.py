@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kiln.compute_drivers.authoring.error_context import Asked
-from kiln.compute_drivers.nova.building.body import check_networks
+from kiln.compute_drivers.authoring.openstack_networks import check_networks
 from kiln.compute_drivers.nova.catalogue import Catalogue
 from kiln.exceptions import InvalidRequest
 
@@ -35,9 +35,9 @@ def _checks(asked: Asked, conf: Any, catalogue: Catalogue) -> Iterator[tuple[str
     if conf.networks:
         yield 'networks', functools.partial(check_networks, asked, conf.networks, ())
     for network in conf.networks:
-        yield 'networks', functools.partial(catalogue.network_ids, asked, [network])
+        yield 'networks', functools.partial(catalogue.networks.ids, asked, [network])
     for group in conf.security_groups:
-        yield 'security_groups', functools.partial(catalogue.security_group_ids, asked, [group])
+        yield 'security_groups', functools.partial(catalogue.networks.group_ids, asked, [group])
     if conf.availability_zone:
         zone = conf.availability_zone
         yield 'availability_zone', functools.partial(catalogue.check_zone, asked, zone)

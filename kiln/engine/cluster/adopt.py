@@ -7,11 +7,11 @@ from collections.abc import Collection
 from types import MappingProxyType
 
 from kiln.clusters.models import Cause, Node, NodeState, OperationState
+from kiln.clusters.placing.counts import check_count
 from kiln.clusters.spec import ClusterSpec, NodeGroupSpec, Place, Shape, ZoneRule
 from kiln.engine.cluster.converge import Converge
 from kiln.engine.health.machine_check import MachineCheck
 from kiln.engine.nodes.node_cluster_state import NodeClusterState
-from kiln.engine.plan.counts import check_count
 from kiln.engine.plan.lifecycle import cause_of
 from kiln.models import Amphora, State
 

@@ -206,6 +206,9 @@ class DriverWorker(Worker):
     ) -> None:
         self._calling = False
         if self._tx.operation is None or self._tx.operation.id != operation_id:
+            # What the driver has to know of its engine is true all the same.
+            if report is not None:
+                self._keep(report)
             return
         if report is not None:
             self._outputs.take(report.outputs, noted)

@@ -13,6 +13,15 @@ from types import MappingProxyType
 
 from kiln.clusters.exceptions import ClusterNotFound
 from kiln.clusters.models import Node, NodeState
+from kiln.clusters.placing.counts import (
+    check_count,
+    flavor_counts,
+    place_order,
+    resized,
+    zone_counts,
+)
+from kiln.clusters.placing.layout import Layout
+from kiln.clusters.placing.removal_order import RemovalOrder, excess
 from kiln.clusters.spec import ClusterSpec, Place, Shape, Strategy
 from kiln.engine.plan.changes import (
     Add,
@@ -26,9 +35,6 @@ from kiln.engine.plan.changes import (
     going,
 )
 from kiln.engine.plan.choice import Choice
-from kiln.engine.plan.counts import check_count, flavor_counts, place_order, resized, zone_counts
-from kiln.engine.plan.layout import Layout
-from kiln.engine.plan.removal_order import RemovalOrder, excess
 from kiln.engine.plan.rollout import check_strategy
 
 CONTROL = 'control'
@@ -75,7 +81,7 @@ def plan_group(
     live = [node for node in there if not going(node)]
     staying = [node for node in live if node.id not in victims]
     stale = _stale(desired, staying, replace, upgrade)
-    layout = Layout(desired, staying, stale)
+    layout = Layout(desired.group, staying, stale, flavor=desired.flavor, zones=desired.zones)
     surplus = layout.surplus(staying)
     gone = {node.id for node in surplus}
     kept = [node for node in staying if node.id not in gone]

@@ -24,10 +24,8 @@ from kiln.programs.isolation import (
     limited,
     switch,
 )
-from kiln.programs.output import last_lines
+from kiln.programs.output import last_lines, last_whole_lines
 
-#: Bytes read from the end of stderr.
-_LAST_BYTES = 4096
 #: Bytes that an entry of a directory counts at least.
 _SMALLEST = 4096
 #: Seconds between two looks at the size of the working directory.
@@ -79,12 +77,12 @@ def call_executable(
             return too_much
         except subprocess.TimeoutExpired:
             kill_group(process)
-            said = last_lines(_end(err))
+            said = last_lines(last_whole_lines(err))
             late = f'it did not exit within {timeout_s:g} s and was killed'
             return Answer.failed(f'{late}: {said}' if said else late)
         if status == -signal.SIGXFSZ:
             return too_much
-        return _answer(status, _beginning(out), _end(err))
+        return _answer(status, _beginning(out), last_whole_lines(err))
 
 
 def _ended(
@@ -155,12 +153,6 @@ def _environment(folder: str, document: Mapping[str, Any]) -> dict[str, str]:
 def _beginning(file: IO[bytes]) -> bytes:
     file.seek(0)
     return file.read(MAX_ANSWER)
-
-
-def _end(file: IO[bytes]) -> bytes:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - _LAST_BYTES))
-    return file.read()
 
 
 def _answer(status: int, out: bytes, err: bytes) -> Answer:

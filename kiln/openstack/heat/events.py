@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from kiln.openstack.heat.rows import linked, text_of
+from kiln.openstack.replies import without_quotes
 
 #: Resources that a line names, lines for resources that failed, and the characters of each.
 _MOST = 5
@@ -54,8 +55,11 @@ def of_last_change(events: Sequence[StackEvent]) -> Sequence[StackEvent]:
     return events[began[-1] :] if began else events
 
 
-def told(events: Iterable[StackEvent]) -> Iterator[str]:
-    """Yield what events say, for people: what is done in one line, and each failure."""
+def told(events: Iterable[StackEvent], hide: Callable[[str], str] = str) -> Iterator[str]:
+    """Yield what events say, for people: what is done in one line, and each failure.
+
+    :param hide: masks secrets; what is cut before it could not be told from other text.
+    """
     done: dict[str, list[str]] = {}
     failed = []
     for one in events:
@@ -65,7 +69,8 @@ def told(events: Iterable[StackEvent]) -> Iterator[str]:
         if one.status.endswith('_COMPLETE'):
             done.setdefault(one.status, []).append(name)
         elif one.status.endswith('_FAILED'):
-            failed.append(f'Heat: {one.status}: {name}: {one.reason}'[:_LONGEST])
+            reason = without_quotes(hide(one.reason))
+            failed.append(f'Heat: {one.status}: {name}: {reason}'[:_LONGEST])
     for status, names in done.items():
         more = f' and {len(names) - _MOST} more' if len(names) > _MOST else ''
         yield f'Heat: {status}: {", ".join(names[:_MOST])}{more}'

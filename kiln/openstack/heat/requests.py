@@ -94,7 +94,7 @@ class StackRequests(abc.ABC):
 
     def post(self, name: str, body: Mapping[str, Any], timeout_s: float) -> str:
         """Create a stack from a template; return its id."""
-        whole = {**body, 'stack_name': name, 'timeout_mins': _minutes(timeout_s)}
+        whole = {**body, 'stack_name': name, **time_limit(timeout_s)}
         found = self.ask(f'create stack {name}', 'POST', '/stacks', body=whole)
         return str(part(found, 'stack').get('id', ''))
 
@@ -103,8 +103,12 @@ class StackRequests(abc.ABC):
         self.ask(f'delete stack {name}', 'DELETE', stack_path(name, id_))
 
 
-def _minutes(seconds: float) -> int:
-    return max(1, -int(-seconds // 60))
+def time_limit(seconds: float) -> Mapping[str, int]:
+    """Return the part of a body that limits the time of a change, in whole minutes.
+
+    Heat keeps it for all later changes that bring none.
+    """
+    return {'timeout_mins': max(1, -int(-seconds // 60))}
 
 
 def stack_path(name: str, id_: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from kiln.openstack.replies import without_quotes
 
 #: Failed resources that a reason names, and the characters of each.
 _MOST = 5
@@ -68,8 +70,10 @@ class Failure:
     type: str
     reason: str
 
-    def __str__(self) -> str:
-        return f'{self.path} ({self.type}): {self.reason}'[:_LONGEST]
+    def told(self, hide: Callable[[str], str]) -> str:
+        """Return it for people, with secrets masked before it is cut."""
+        reason = without_quotes(hide(self.reason))
+        return f'{self.path} ({self.type}): {reason}'[:_LONGEST]
 
 
 def failures(resources: Iterable[Mapping[str, Any]]) -> Sequence[Failure]:
@@ -145,16 +149,23 @@ def path_of(one: Mapping[str, Any], parents: Mapping[str, Mapping[str, Any]]) ->
     return tuple(text_of(step.get('resource_name')) for step in climb(one, parents))[::-1]
 
 
-def reason_of(row: StackRow, failed: Sequence[Failure]) -> str:
-    """Return why a stack failed, down to the resources; Heat's own words without any."""
-    because = '; '.join(map(str, failed[:_MOST])) or row.reason
+def reason_of(row: StackRow, failed: Sequence[Failure], hide: Callable[[str], str] = str) -> str:
+    """Return why a stack failed, down to the resources; Heat's own words without any.
+
+    :param hide: masks secrets; what is cut before it could not be told from other text.
+    """
+    because = '; '.join(one.told(hide) for one in failed[:_MOST])
+    because = because or without_quotes(hide(row.reason))
     more = f'; and {len(failed) - _MOST} more' if len(failed) > _MOST else ''
     return f'Stack {row.name} is {row.state}: {because.rstrip(".")}{more}.'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Preview:
-    """What an update of a stack would do, as Heat foresees it: names and types of resources."""
+    """What an update of a stack would do, as Heat foresees it: names and types of resources.
+
+    The name of a resource in a nested stack is behind that of the resource that is the stack.
+    """
 
     added: tuple[tuple[str, str], ...] = ()
     replaced: tuple[tuple[str, str], ...] = ()
@@ -166,8 +177,8 @@ class Preview:
         """Return the preview in an answer."""
         return cls(**{field.name: _named(found.get(field.name)) for field in _FIELDS})
 
-    def lines(self, node_types: frozenset[str]) -> Iterator[str]:
-        """Yield what would happen, for people; first of all which nodes would be lost."""
+    def losses(self, node_types: frozenset[str]) -> Iterator[str]:
+        """Yield which nodes would be lost, for people."""
         if lost := [name for name, kind in self.replaced if kind in node_types]:
             yield (
                 f'Heat would replace nodes, and what is on them is lost: {listed_names(lost)}. '
@@ -175,6 +186,9 @@ class Preview:
             )
         if gone := [name for name, kind in self.deleted if kind in node_types]:
             yield f'Heat would delete nodes, and what is on them is lost: {listed_names(gone)}'
+
+    def lines(self) -> Iterator[str]:
+        """Yield what would happen, for people."""
         for field in _FIELDS:
             if found := [f'{name} ({kind})' for name, kind in getattr(self, field.name)]:
                 yield f'Heat: {len(found)} resources {field.name}: {listed_names(found)}'
@@ -184,13 +198,22 @@ _FIELDS = dataclasses.fields(Preview)
 
 
 def _named(found: Any) -> tuple[tuple[str, str], ...]:
-    rows = found if isinstance(found, list) else ()
-    names = {
-        (text_of(one.get('resource_name')), text_of(one.get('resource_type')))
-        for one in rows
-        if isinstance(one, Mapping)
-    }
-    return tuple(sorted(names))
+    rows = [one for one in (found if isinstance(found, list) else ()) if isinstance(one, Mapping)]
+    # Members of a group are nested stacks of one template: their resources have the same names.
+    known = {(*map(repr, map(one.get, _IDENTITY)), _label(one)): one for one in rows}
+    return tuple(
+        sorted((_label(one), text_of(one.get('resource_type'))) for one in known.values())
+    )
+
+
+#: What tells resources of a preview apart.
+_IDENTITY = ('stack_name', 'resource_identity', 'resource_type')
+
+
+def _label(one: Mapping[str, Any]) -> str:
+    """Return the name of a resource behind that of the resource whose nested stack has it."""
+    names = (text_of(one.get(key)) for key in ('parent_resource', 'resource_name'))
+    return '.'.join(filter(None, names))
 
 
 def listed_names(names: Sequence[str]) -> str:

@@ -107,6 +107,7 @@ class ProgramBench(EngineBench):
         driver = self.driver
         asked = document(
             verb, context, cluster, driver.parameters, state=cluster.driver_state,
+            handle=cluster.driver_handle,
             **{'request_id': f'kit-{verb.value}', 'kind': verb.value, 'remove': {},
                'deadline': self.clock.time() + self.takes_s, **more},
         )  # fmt: skip

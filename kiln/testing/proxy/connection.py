@@ -81,12 +81,20 @@ class Connection:
         client: Peer,
         upstream: tuple[str, int],
         handle: Callable[[Connection, Message], Awaitable[None]],
+        *,
+        idle_s: float,
     ) -> None:
-        """Keep the client, the address of the server, and the handler of each request."""
+        """Keep the client, the address of the server, and the handler of each request.
+
+        A connection to the server that has been idle for ``idle_s`` is not used again: the
+        server can be about to close it, and then a request would be lost.
+        """
         self.client = client
         self._upstream = upstream
         self._handle = handle
+        self._idle_s = idle_s
         self._server: Peer | None = None
+        self._used_at = 0.0
 
     async def serve(self) -> None:
         """Serve the client until one of the ends has gone."""
@@ -114,12 +122,12 @@ class Connection:
 
         :raises NoAnswer: the server could not be reached, or gave no answer.
         """
-        server = self._server
+        server, loop = self._server, asyncio.get_running_loop()
+        if server is not None and loop.time() - self._used_at >= self._idle_s:
+            server.transport.abort()
         try:
             if server is None or not server.open:
-                _, server = await asyncio.get_running_loop().create_connection(
-                    Peer, *self._upstream
-                )
+                _, server = await loop.create_connection(Peer, *self._upstream)
                 self._server = server
             server.transport.write(request.raw)
             answer = await read_answer(server.stream, to_head=request.first[0] == 'HEAD')
@@ -127,6 +135,7 @@ class Connection:
             raise NoAnswer('The server closed the connection.') from exc
         except (OSError, FramingError) as exc:
             raise NoAnswer(str(exc)) from exc
+        self._used_at = loop.time()
         if not answer.lasting:
             server.transport.close()
         return answer

@@ -38,11 +38,14 @@ class FaultProxy:
         port: int = 0,
         seed: int = 0,
         on_end: Callable[[Exchange], None] | None = None,
+        idle_s: float = 5.0,
     ) -> None:
         """Keep the address of the server.
 
         ``seed`` decides which requests meet rules with a chance. ``on_end`` is called
         with each exchange, in the proxy's thread, so it must not wait for the proxy.
+        A connection to the server that was idle for ``idle_s`` is replaced: a server that
+        closes it at that moment would lose a request.
 
         :raises ValueError: the URL is not one of plain HTTP.
         """
@@ -54,6 +57,7 @@ class FaultProxy:
         self._port = port
         self._seed = seed
         self._on_end = on_end
+        self._idle_s = idle_s
         #: The rules, in the order in which they are tried.
         self.faults: tuple[Rule, ...] = ()
         self._rules_made = 0
@@ -82,7 +86,9 @@ class FaultProxy:
             self._server = Server(
                 self._loop,
                 self._port,
-                lambda client: Connection(client, self._upstream, self._handle).serve(),
+                lambda client: Connection(
+                    client, self._upstream, self._handle, idle_s=self._idle_s
+                ).serve(),
             )
         except OSError:
             self._loop.close()

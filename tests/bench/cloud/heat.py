@@ -20,8 +20,8 @@ from kiln.cluster_drivers.heat_generated_v1.driver import Driver as GeneratedDri
 from kiln.cluster_drivers.heat_group_v1.driver import Driver as GroupDriver
 from kiln.cluster_drivers.values import Progress
 from kiln.cluster_file.reading import read
+from kiln.clusters.placing.counts import resized
 from kiln.clusters.spec import MachineSpec
-from kiln.engine.plan.counts import resized
 from kiln.testing.clusters import samples
 from tests.functional.heat.bench import GENERATED_FILE, OneSecret
 from tools.devcloud.place import Place, default_home

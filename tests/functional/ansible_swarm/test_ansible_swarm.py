@@ -135,7 +135,11 @@ class AnsibleSwarm(unittest.TestCase):
         self.assertEqual([], self.machines())
 
     def _check_mode_tells_what_would_be_built(self):
-        said = kiln(self.conf, 'plan', str(self.page))
+        # On a busy machine it can take longer than users wait for a plan.
+        for _ in range(10):
+            said = kiln(self.conf, 'plan', str(self.page))
+            if 'has no answer within' not in said:
+                break
         self.assertIn(f'web-workers-{WORKERS} is built', said)
         self.assertEqual([], self.machines())
 

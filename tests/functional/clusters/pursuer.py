@@ -50,7 +50,9 @@ class Pursuer:
         more = {'cluster_create_timeout': 600.0} if verb == 'create' else {}
         report = self.report(getattr(self.driver, f'{verb}_cluster'), **more)
         while report.progress is Progress.IN_PROGRESS:
-            Runs(self.driver.runs_in, self.cluster.id).latest().wait()
+            # Nothing is begun before what is asked is kept.
+            if last := Runs(self.driver.runs_in, self.cluster.id).latest():
+                last.wait()
             report = self.report(self.driver.update_cluster_status)
         return report
 

@@ -17,7 +17,7 @@ from kiln.cluster_drivers.heat.names import stack_name
 from kiln.cluster_file.reading import read
 from kiln.cluster_service.requests import Declare, Delete, Resize
 from kiln.clusters.models import OperationState
-from kiln.engine.plan.counts import resized
+from kiln.clusters.placing.counts import resized
 from tests.unit.test_layering import ROOT
 
 CONFIG = """\

@@ -93,6 +93,11 @@ class Results(ExecutableCase):
         answer = self.call('yes | head -c 5000000; yes no | head -c 5000000 >&2; exit 1')
         self.assertEqual('it ended with status 1: no / no / no', answer.message)
 
+    def test_no_half_a_line_of_a_long_output_is_kept(self):
+        # What is known of a secret is not found in a half of it.
+        answer = self.call('head -c 9000 /dev/zero | tr "\\0" x >&2; echo >&2; echo b >&2; exit 1')
+        self.assertEqual('it ended with status 1: b', answer.message)
+
     def test_output_is_shown_without_secrets_and_control_characters(self):
         answer = self.call(r"printf 'password=hunter2 \033[31mred\n' >&2; exit 1")
         self.assertEqual('it ended with status 1: password=*** red', answer.message)

@@ -1,12 +1,13 @@
 """Simulated nodes of the real Ironic, enrolled for the tests and removed after them."""
 
+import secrets
 import time
 
 VERSION = {'X-OpenStack-Ironic-API-Version': '1.109'}
 #: The property that names the zone of a node: each group of conductors needs a conductor.
 ZONE = 'rack'
 ZONES = ('kit-rack-a', 'kit-rack-b')
-WAIT_S = 120
+WAIT_S = 600
 _STEP_S = 0.1
 
 
@@ -28,7 +29,7 @@ class Nodes:
 
     def of(self, resource_class, query=''):
         """Return the nodes of a resource class."""
-        fields = 'uuid,name,provision_state,power_state,instance_uuid'
+        fields = 'uuid,name,provision_state,power_state,instance_uuid,reservation'
         path = f'/nodes?resource_class={resource_class}&limit=1000&fields={fields}{query}'
         return self.ask('GET', path)['nodes']
 
@@ -50,31 +51,47 @@ class Nodes:
     def enrol(self, resource_class, count, **given):
         """Enrol nodes of a class, and wait until all are available and powered on."""
         ids = [self._create(resource_class, at, **given) for at in range(count)]
-        for target, state in (('manage', 'manageable'), ('provide', 'available')):
-            for node in ids:
-                self.provision(node, target)
-            self._until_all(resource_class, 'provision_state', state)
-            if target == 'manage':
-                # Ironic claims no node whose power state is not known.
-                for node in ids:
-                    self.power(node, 'power on')
-                self._until_all(resource_class, 'power_state', 'power on')
+        self._all_to(ids, resource_class, 'manage', 'manageable')
+        # Ironic claims no node whose power state is not known.
+        for node in ids:
+            self.power(node, 'power on')
+        self._until_all(resource_class, 'power_state', 'power on')
+        self._all_to(ids, resource_class, 'provide', 'available')
         return ids
 
-    def enrol_redfish(self, resource_class, url, count):
+    def set(self, node, **facts):
+        """Change facts of a node once it is not in use."""
+        at = f'/nodes/{node}?fields=provision_state,reservation'
+        free = {'provision_state': 'available', 'reservation': None}
+        self.until(lambda: self.ask('GET', at).items() >= free.items())
+        body = [{'op': 'add', 'path': f'/{name}', 'value': one} for name, one in facts.items()]
+        self.ask('PATCH', f'/nodes/{node}', json=body)
+
+    def connect(self, ids, count):
+        """Give nodes ports of their own, to which ports of Neutron can be attached."""
+        for node in ids:
+            for _ in range(count):
+                mac = ':'.join(f'{byte:02x}' for byte in (0x52, 0x54, *secrets.token_bytes(4)))
+                self.ask('POST', '/ports', json={'node_uuid': node, 'address': mac})
+
+    def enrol_redfish(self, resource_class, url, systems):
         """Enrol nodes whose controllers speak Redfish, and which boot from an ISO."""
         interfaces = dict.fromkeys(('management', 'power'), 'redfish')
         interfaces |= {'boot': 'redfish-virtual-media', 'deploy': 'ramdisk'}
         interfaces |= {'bios': 'no-bios', 'inspect': 'no-inspect', 'raid': 'no-raid'}
         more = {f'{kind}_interface': name for kind, name in interfaces.items()}
-        for number in range(1, count + 1):
-            system = f'/redfish/v1/Systems/{number:08}-0000-4000-8000-000000000000'
-            info = {'redfish_address': url, 'redfish_system_id': system}
-            self._create(resource_class, number, driver='redfish', driver_info=info, **more)
-        for target, state in (('manage', 'manageable'), ('provide', 'available')):
-            for node in self.of(resource_class):
-                self.provision(node['uuid'], target)
-            self._until_all(resource_class, 'provision_state', state)
+        infos = [{'redfish_address': url, 'redfish_system_id': one} for one in systems]
+        ids = [
+            self._create(resource_class, at, driver='redfish', driver_info=info, **more)
+            for at, info in enumerate(infos)
+        ]
+        self._all_to(ids, resource_class, 'manage', 'manageable')
+        self._all_to(ids, resource_class, 'provide', 'available')
+
+    def _all_to(self, ids, resource_class, target, state):
+        for node in ids:
+            self.provision(node, target)
+        self._until_all(resource_class, 'provision_state', state)
 
     def _until_all(self, resource_class, field, value):
         self.until(lambda: {one[field] for one in self.of(resource_class)} == {value})
@@ -92,6 +109,11 @@ class Nodes:
             **given,
         }
         return self.ask('POST', '/nodes', json=body)['uuid']
+
+    def until_free(self, resource_class):
+        """Wait until no node of a class is in use, or still cleaned after an earlier test."""
+        free = {'provision_state': 'available', 'reservation': None, 'instance_uuid': None}
+        self.until(lambda: all(one.items() >= free.items() for one in self.of(resource_class)))
 
     def switch_on(self, resource_class):
         """Switch all free nodes on: the deploy of a simulated node does not."""

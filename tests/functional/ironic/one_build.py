@@ -1,4 +1,4 @@
-"""A process that builds one amphora, to be killed: options, owner and key as JSON on stdin."""
+"""A process that builds one amphora, to be killed: options, owner, key and more as JSON."""
 
 import json
 import sys
@@ -17,6 +17,7 @@ def main():
             build_key=given['key'],
             name=given['key'],
             user_data='#!/bin/sh\n',
+            **given.get('arguments', {}),
         )
     )
 

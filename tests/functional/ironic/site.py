@@ -81,6 +81,7 @@ class IronicCase(CloudTestCase if URL is None else unittest.TestCase):
     services = ('ironic',)
     clock = None
     alone = False
+    who = 'kiln-system'
 
     @classmethod
     def setUpClass(cls):
@@ -89,7 +90,12 @@ class IronicCase(CloudTestCase if URL is None else unittest.TestCase):
         cls.proxy = FaultProxy(cls.nodes.url)
         cls.proxy.start()
         cls.addClassCleanup(cls.proxy.close)
-        cls.flavor, cls.waiting = enrolled(cls.nodes)
+        cls.flavor, cls.waiting = cls.enrol()
+
+    @classmethod
+    def enrol(cls):
+        """Return two resource classes of nodes, as enrolled() does."""
+        return enrolled(cls.nodes)
 
     def setUp(self):
         super().setUp()
@@ -112,7 +118,7 @@ class IronicCase(CloudTestCase if URL is None else unittest.TestCase):
 
     def options(self, **given):
         if URL is None:
-            auth = {**self.cloud.auth('kiln-system'), 'valid_interfaces': ['public']}
+            auth = {**self.cloud.auth(self.who), 'valid_interfaces': ['public']}
         else:
             auth = {'auth_type': 'none'}
         defaults = {

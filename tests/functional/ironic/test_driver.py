@@ -61,6 +61,7 @@ class Driver(IronicCase):
         self.nodes.until(lambda: not self.claims())
 
     def test_a_class_whose_nodes_are_all_in_use_is_a_lack_of_capacity(self):
+        self.nodes.until_free(self.waiting)
         for _ in range(2):
             self.build(amphora_flavor=self.waiting)
         with self.assertRaisesRegex(InsufficientCapacity, 'no available nodes match'):

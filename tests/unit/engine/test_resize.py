@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from kiln.clusters.exceptions import ClusterNotFound
 from kiln.clusters.models import NodeState
+from kiln.clusters.placing.counts import table
 from kiln.clusters.spec import Place
 from kiln.engine.plan.changes import Remove
-from kiln.engine.plan.counts import table
 from kiln.engine.plan.diff import plan_group, resize
 from tests.unit.engine.groups import (
     SPREAD,

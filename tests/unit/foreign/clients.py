@@ -20,6 +20,7 @@ from kiln.compute_drivers.docker.api import client as docker_client
 from kiln.compute_drivers.heat.conf import opts as heat_opts
 from kiln.compute_drivers.heat.driver import StackDriver
 from kiln.compute_drivers.ironic.api.client import Ironic
+from kiln.compute_drivers.ironic.api.neutron import Neutron
 from kiln.compute_drivers.nova.api.client import Services
 from kiln.compute_drivers.nova.notifications.bus import Bus
 from kiln.engine.work_sources.boards import BoardAway
@@ -194,6 +195,19 @@ def ironic(port, limit_s):
         client.close()
 
 
+def ironic_neutron(port, limit_s):
+    conf = ironic_conf(
+        f'network_endpoint_override = http://127.0.0.1:{port}', 'auth_type = none', 'timeout = 1'
+    )
+    session, region = nova_session.open_session(conf)
+    client = Neutron(conf, session, region=region, clock=SYSTEM_CLOCK)
+    try:
+        with deadline_scope(Deadline.after(limit_s)):
+            return client.ask(Asked.of('list', 'ports'), 'GET', '/ports')
+    finally:
+        session.session.close()
+
+
 def redis_circuit(port, limit_s):
     storage = redis_storage(f'redis://127.0.0.1:{port}')('east')
     try:
@@ -247,7 +261,7 @@ CLIENTS = {
     for one in (
         node_engine, ready_http, ready_tcp, probe_http, probe_tcp, webhook, appliance_probe,
         docker_engine, docker_ssh, nova, nova_behind, keystone, heat, heat_compute, ironic,
-        redis_circuit, board_redis, board_etcd, board_zookeeper, notifications,
+        ironic_neutron, redis_circuit, board_redis, board_etcd, board_zookeeper, notifications,
     )
 }  # fmt: skip
 
@@ -262,6 +276,8 @@ COVERED = {
     'kiln.compute_drivers.docker.api.client': 'docker_engine',
     'kiln.compute_drivers.docker.api.ssh': 'docker_ssh',
     'kiln.compute_drivers.ironic.api.client': 'ironic',
+    'kiln.compute_drivers.ironic.api.neutron': 'ironic_neutron',
+    'kiln.compute_drivers.ironic.api.service': 'ironic_neutron',
     'kiln.compute_drivers.nova.api.behind': 'nova_behind',
     'kiln.compute_drivers.nova.api.client': 'nova',
     'kiln.compute_drivers.authoring.openstack_failures': 'keystone',

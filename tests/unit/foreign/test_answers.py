@@ -24,6 +24,12 @@ class Sizes(unittest.TestCase):
 
 
 class Depths(unittest.TestCase):
+    def test_a_number_that_is_not_finite_is_no_json(self):
+        for text in 'NaN', '-Infinity', '[1e999]', '{"a": -1e999}':
+            with self.subTest(text), self.assertRaises(NotJson):
+                parse_json(text)
+        self.assertEqual([1.5, 1e300, 10**30], parse_json(f'[1.5, 1e300, {10**30}]'))
+
     def test_json_of_the_deepest_kind_is_read_and_a_deeper_one_refused(self):
         self.assertTrue(parse_json(b'[' * DEEPEST + b']' * DEEPEST))
         for text in (b'[' * (DEEPEST + 1), b'{"a":' * 200_000, b'["",{"":' * 60):

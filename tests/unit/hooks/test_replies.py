@@ -39,7 +39,7 @@ class Parsing(unittest.TestCase):
             (b'{"status": "Success", "retryAfterSeconds": "5"}', 'retryAfterSeconds'),
             (b'{"status": "Success", "retryAfterSeconds": true}', 'retryAfterSeconds'),
             (b'{"status": "Success", "retryAfterSeconds": -1}', 'retryAfterSeconds'),
-            (b'{"status": "Success", "retryAfterSeconds": NaN}', 'retryAfterSeconds'),
+            (b'{"status": "Success", "retryAfterSeconds": NaN}', 'not JSON'),
         ):
             with self.subTest(text[:40]), self.assertRaisesRegex(NoAnswer, why):
                 parse(text)

@@ -50,6 +50,12 @@ class Events(unittest.TestCase):
         many = read(*(event(f'n{n}', 'CREATE_FAILED', reason='x' * 9999) for n in range(9)))
         self.assertEqual([400] * 5, [len(line) for line in told(many)])
 
+    def test_secrets_are_masked_before_a_reason_is_cut(self):
+        secret = 's3cret' * 100
+        found = read(event('work-1', 'CREATE_FAILED', reason=f'{secret} is wrong'))
+        (line,) = told(found, lambda text: text.replace(secret, '***'))
+        self.assertEqual('Heat: CREATE_FAILED: work-1: *** is wrong', line)
+
     def test_states_of_stacks_as_a_whole_are_not_told(self):
         nested = 'web-work-abcdefgh2345'
         found = read(whole('CREATE_COMPLETE'), whole('CREATE_COMPLETE', nested))

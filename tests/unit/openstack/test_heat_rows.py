@@ -56,7 +56,9 @@ class Reasons(unittest.TestCase):
 
     def test_a_nested_stack_that_failed_by_itself_is_named(self):
         found = failures([resource('workers', 'CREATE_FAILED', nested='s2', reason='no quota')])
-        self.assertEqual(['workers (OS::Nova::Server): no quota'], [*map(str, found)])
+        self.assertEqual(
+            ['workers (OS::Nova::Server): no quota'], [one.told(str) for one in found]
+        )
 
     def test_without_failed_resources_the_words_of_the_stack_are_left(self):
         self.assertEqual('Stack kiln-east-c1 is CREATE_FAILED: failed.', reason_of(self.row, []))
@@ -84,7 +86,8 @@ class Previews(unittest.TestCase):
             kind: [{'resource_name': name, 'resource_type': of} for name, of in rows]
             for kind, rows in found.items()
         }
-        return [*Preview.read(changes).lines(frozenset({'OS::Nova::Server'}))]
+        found = Preview.read(changes)
+        return [*found.losses(frozenset({'OS::Nova::Server'})), *found.lines()]
 
     def test_nodes_that_would_be_lost_are_named_first(self):
         lines = self.lines(
@@ -94,13 +97,37 @@ class Previews(unittest.TestCase):
         self.assertRegex(lines[0], r'Heat would replace nodes.*lost: work-1\.')
         self.assertIn('Heat: 1 resources added: work-4 (OS::Nova::Server)', lines)
 
+    def test_resources_of_one_name_in_several_nested_stacks_are_told_apart(self):
+        rows = [
+            {'resource_name': 'server', 'resource_type': 'OS::Nova::Server',
+             'stack_name': f'web-work-abc-{n}-def', 'parent_resource': str(n),
+             'resource_identity': {'stack_id': f'id-{n}', 'path': '/resources/server'}}
+            for n in (1, 2, 3)
+        ]  # fmt: skip
+        found = Preview.read({'replaced': [*rows, rows[0]]})
+        first, last = (*found.losses(frozenset({'OS::Nova::Server'})), *found.lines())
+        self.assertIn('what is on them is lost: 1.server, 2.server, 3.server. Change', first)
+        self.assertTrue(
+            last.startswith('Heat: 3 resources replaced: 1.server (OS::Nova::Server),')
+        )
+
+    def test_members_of_two_groups_with_the_same_number_are_two(self):
+        rows = [
+            {'resource_name': 'server', 'resource_type': 'OS::Nova::Server',
+             'stack_name': f'web-{group}-abc-0-def', 'parent_resource': '0'}
+            for group in ('control', 'work')
+        ]  # fmt: skip
+        found = Preview.read({'deleted': rows})
+        self.assertEqual((('0.server', 'OS::Nova::Server'),) * 2, found.deleted)
+
     def test_what_is_replaced_without_a_node_is_not_called_a_loss(self):
         lines = self.lines(replaced=[('net', 'OS::Neutron::Net')])
         self.assertEqual(['Heat: 1 resources replaced: net (OS::Neutron::Net)'], lines)
 
     def test_an_empty_or_foreign_answer_is_no_change(self):
         self.assertEqual([], self.lines())
-        self.assertEqual([], [*Preview.read({'added': 'x', 'deleted': [3]}).lines(frozenset())])
+        found = Preview.read({'added': 'x', 'deleted': [3]})
+        self.assertEqual([], [*found.losses(frozenset()), *found.lines()])
 
 
 class Servers(unittest.TestCase):

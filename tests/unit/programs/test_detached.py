@@ -1,13 +1,16 @@
 """Runs that outlive the process that began them; real programs, and no pauses."""
 
+import fcntl
 import json
 import os
 import pathlib
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -157,6 +160,24 @@ class Detached(unittest.TestCase):
         self.assertEqual((0, 2), (run.result['status'], run.result['left']))
         self.assertEqual([], run._orphans())
 
+    def test_what_has_left_the_session_and_has_no_mark_is_ended_as_well(self):
+        begun = self.folder / 'begun'
+        run = self.start(
+            f"env -i setsid /bin/sh -c 'echo $$ >{begun}; exec /bin/sleep 600' & "
+            'read x <"$AT/go"; exit 0'
+        )
+        pid = int(self.wait_for_begin())
+        self.addCleanup(supervisor.send, signal.SIGKILL, [pid])
+        self.go()
+        run.wait()
+        self.assertIsNone(supervisor.process(pid))
+        self.assertEqual((0, 1), (run.result['status'], run.result['left']))
+
+    def test_why_a_program_cannot_be_started_is_among_its_errors(self):
+        run = self.ended('', variables={'LARGE': 'x' * 1_000_000})
+        self.assertEqual(127, run.result['status'])
+        self.assertIn(b'Argument list too long', run.errors())
+
     # ---- other processes -------------------------------------------------------------------
 
     def test_a_run_outlives_the_process_that_began_it(self):
@@ -186,6 +207,35 @@ class Detached(unittest.TestCase):
             os.close(handle)
         self.assertIs(RunState.LOST, run.state)
 
+    def lost(self):
+        """Return a run that was killed with its supervisor after it wrote a secret."""
+        run = self.start(f'echo secret >key; {BEGUN} read x <"$AT/go"')
+        self.wait_for_begin()
+        run.kill()
+        run.wait()
+        self.assertTrue((run.folder / 'work' / 'key').exists())
+        return run
+
+    def test_a_run_that_is_found_lost_leaves_no_files_of_its_program(self):
+        run = self.lost()
+        self.assertIs(RunState.LOST, run.state)
+        self.assertFalse((run.folder / 'work').exists())
+
+    def test_a_run_begins_without_files_of_programs_before(self):
+        run = self.lost()
+        self.ended('exit 0')
+        self.assertFalse((run.folder / 'work').exists())
+
+    def test_a_program_without_a_supervisor_keeps_its_files(self):
+        run = self.start(f'{BEGUN} read x <"$AT/go"')
+        self.wait_for_begin()
+        handle = os.pidfd_open(run._supervisor().pid)
+        supervisor.send(signal.SIGKILL, [run._supervisor().pid])
+        select.select([handle], [], [])
+        os.close(handle)
+        self.assertIs(RunState.RUNNING, run.state)
+        self.assertTrue((run.folder / 'work').exists())
+
     def test_a_program_without_a_supervisor_is_killed_by_a_later_call(self):
         run = self.start(f'trap "" TERM; {BEGUN} while :; do sleep 60; done', grace_s=-60.0)
         self.wait_for_begin()
@@ -211,6 +261,30 @@ class Detached(unittest.TestCase):
             run.stop()
         self.assertIs(RunState.LOST, run.state)
 
+    def test_a_run_has_no_processes_of_another_boot_or_container(self):
+        stranger = subprocess.Popen(
+            ['/bin/sh', '-c', 'sleep 600 & echo; wait'], start_new_session=True,
+            stdout=subprocess.PIPE,
+        )  # fmt: skip
+        self.addCleanup(stranger.wait)
+        self.addCleanup(os.killpg, stranger.pid, signal.SIGKILL)
+        self.addCleanup(stranger.stdout.close)
+        stranger.stdout.readline()
+        run = self.ended('exit 0')
+        (run.folder / 'result.json').unlink()
+        known = supervisor.process(stranger.pid)._asdict()
+        for place, state in (
+            ({}, RunState.RUNNING),
+            ({'place': supervisor.place()}, RunState.RUNNING),
+            ({'place': ['another boot', supervisor.place()[1]]}, RunState.LOST),
+            ({'place': [supervisor.place()[0], 'another container']}, RunState.LOST),
+        ):
+            supervisor.write_json(run.folder / 'supervisor.json', {**known, **place})
+            self.assertIs(state, run.state)
+        run.stop()
+        run.kill()
+        self.assertIsNone(stranger.poll())
+
     def test_runs_are_numbered_and_old_ones_are_removed(self):
         for _ in range(8):
             run = self.ended('exit 0')
@@ -232,6 +306,71 @@ class Detached(unittest.TestCase):
         os.utime(self.root / 'two', (0, 0))
         self.ended('exit 0')
         self.assertIsNone(other.latest())
+
+    def test_a_run_of_another_that_begins_is_not_removed(self):
+        other = Runs(self.root, 'two')
+        with other.locked():
+            other.start(_nothing()).wait()
+            os.utime(self.root / 'two', (0, 0))
+            self.ended('exit 0')
+        self.assertIsNotNone(other.latest())
+
+    def test_a_lock_is_of_the_file_that_is_there(self):
+        other = Runs(self.root, 'two')
+        with other.locked():
+            waiting = threading.Thread(target=self.hold, args=(other, held := threading.Event()))
+            waiting.start()
+            self.wait_for_waiter(self.root / 'two' / 'lock')
+            shutil.rmtree(self.root / 'two')
+        waiting.join()
+        self.assertTrue(held.is_set())
+
+    def hold(self, runs, held):
+        """Take a lock; set the event if it is the one that others take as well."""
+        with runs.locked(), (self.root / 'two' / 'lock').open('rb') as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held.set()
+
+    def wait_for_waiter(self, path):
+        """Wait until a lock is waited for: the kernel lists it with an arrow."""
+        at = f':{path.stat().st_ino} '
+        locks = pathlib.Path('/proc/locks')
+        while not any('->' in one and at in one for one in locks.read_text().splitlines()):
+            os.sched_yield()
+
+    def test_a_removal_that_was_cut_short_is_finished_later(self):
+        self.ended('exit 0')
+        for left in self.root / '.gone-1', self.root / 'one' / '.gone-1':
+            (left / '7').mkdir(parents=True)
+        self.assertEqual(1, self.runs.latest().number)
+        self.ended('exit 0')
+        self.assertEqual([], list(self.root.rglob('.gone-*')))
+
+    def test_folders_of_others_are_no_trouble(self):
+        for name in 'foreign', 'of a stranger':
+            (self.root / name / 'lock').mkdir(parents=True)
+            os.utime(self.root / name, (0, 0))
+        (self.root / 'file').touch()
+        os.utime(self.root / 'file', (0, 0))
+        self.assertEqual(0, self.ended('exit 0').result['status'])
+        self.assertTrue((self.root / 'foreign').exists())
+
+    def test_no_other_user_can_hold_a_lock(self):
+        self.root.joinpath('one').mkdir(parents=True)
+        # As an earlier kiln made it.
+        self.root.joinpath('one', 'lock').touch(0o644)
+        run = self.ended('exit 0')
+        locks = [run.folder / 'lock', self.root / 'one' / 'lock']
+        self.assertEqual([0o600] * 2, [one.stat().st_mode & 0o777 for one in locks])
+
+    def test_an_identity_that_a_power_failure_has_emptied_is_made_again(self):
+        self.root.mkdir()
+        (self.root / 'identity').touch()
+        found = self.runs.identity
+        self.assertNotEqual('', found)
+        self.assertEqual(found, Runs(self.root, 'two').identity)
 
     def test_each_folder_has_an_identity(self):
         found = {Runs(self.root, name).identity for name in ('one', 'two')}

@@ -1,11 +1,12 @@
 """Text that programs print: one short line that is safe to show."""
 
+import io
 import unittest
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiln.programs.output import LONGEST_MESSAGE, clean, last_lines
+from kiln.programs.output import LONGEST_MESSAGE, clean, last_lines, last_whole_lines
 
 
 class Cleaning(unittest.TestCase):
@@ -34,3 +35,18 @@ class Cleaning(unittest.TestCase):
         self.assertEqual('b / c / d', last_lines(b'a\nb\n\nc\n  \nd\n'))
         self.assertEqual('', last_lines(b'\n'))
         self.assertEqual('\ufffd', last_lines(b'\xff'))
+
+    def test_the_end_of_a_file_begins_with_a_whole_line(self):
+        line = b'x' * 99 + b'\n'
+        for content, expected in (
+            (b'', b''),
+            (b'half', b'half'),
+            (line * 100, line * 40),
+            (b'first' + line * 40, b'first' + line * 40),
+            # No line ends in the part that is read first.
+            (line + b'y' * 5000, line + b'y' * 5000),
+            (b'y' * 70_000 + line + b'z' * 5000, b'z' * 5000),
+            (b'y' * 100_000, b''),
+            (b'y' * 100_000 + b'\n', b''),
+        ):
+            self.assertEqual(expected, last_whole_lines(io.BytesIO(content)))

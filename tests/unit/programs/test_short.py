@@ -1,11 +1,24 @@
 """Short runs: what a program is given, and that it ends in time with all it started."""
 
+import os
 import pathlib
+import select
+import signal
+import subprocess
+import sys
 import tempfile
 import unittest
 
 from kiln.programs import supervisor
 from kiln.programs.short import run_short
+
+#: Another process runs a program, which kills that process before it does anything else.
+OTHER = """
+import os, sys
+from kiln.programs.short import run_short
+run_short(('/bin/sh', '-c', sys.argv[1]), b'', variables={'KILN': str(os.getpid())},
+          seconds=3.0, most_bytes=99)
+"""
 
 
 def run(script, **more):
@@ -27,9 +40,40 @@ class Short(unittest.TestCase):
         found = run('echo why >&2; exit 7')
         self.assertEqual((7, b'why\n'), (found.status, found.errors))
 
+    def test_the_errors_begin_with_a_whole_line(self):
+        found = run('head -c 5000 /dev/zero >&2; echo >&2; echo why >&2')
+        self.assertEqual(b'why\n', found.errors)
+
     def test_a_program_that_is_late_is_killed(self):
         found = run('echo begun; trap "" TERM; while :; do sleep 60; done', seconds=0.5)
         self.assertIsNone(found.status)
+
+    def test_a_program_ends_at_its_limit_even_if_kiln_was_killed(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        os.mkfifo(folder / 'begun')
+        script = (
+            f'trap "" TERM; kill -KILL "$KILN"; echo $$ >{folder}/begun;while :; do sleep 60; done'
+        )
+        other = subprocess.Popen(
+            [sys.executable, '-c', OTHER, script],
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path), 'TMPDIR': str(folder)},
+        )  # fmt: skip
+        handle = os.pidfd_open(int((folder / 'begun').read_text()))
+        self.addCleanup(os.close, handle)
+        self.assertEqual(-signal.SIGKILL, other.wait())
+        select.select([handle], [], [])
+
+    def test_a_program_that_is_killed_has_the_signal_for_its_status(self):
+        self.assertEqual(-signal.SIGKILL, run('kill -KILL $$').status)
+        self.assertEqual(-signal.SIGTERM, run('kill -TERM $$').status)
+
+    def test_folders_that_a_killed_kiln_has_left_are_removed(self):
+        at = pathlib.Path(tempfile.gettempdir())
+        old, new = (tempfile.mkdtemp(prefix='kiln-program-', dir=at) for _ in range(2))
+        self.addCleanup(os.rmdir, new)
+        os.utime(old, (0, 0))
+        run('exit 0')
+        self.assertEqual([False, True], [os.path.exists(one) for one in (old, new)])
 
     def test_what_a_program_leaves_behind_is_killed(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -5,11 +5,13 @@ it in a process of its own.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -35,6 +37,40 @@ class Members(unittest.TestCase):
         self.addCleanup(child.kill)
         self.assertEqual([b''], supervisor._variables(child.pid))
         self.assertFalse(supervisor._is_becoming(child.pid))
+
+    def test_all_that_a_supervisor_has_started_are_members_whatever_their_session(self):
+        child = subprocess.Popen(
+            ['/bin/sh', '-c', 'env -i setsid sleep 600 & echo $!; wait'],
+            stdout=subprocess.PIPE, env={'PATH': os.defpath},
+        )  # fmt: skip
+        self.addCleanup(child.wait)
+        self.addCleanup(child.stdout.close)
+        own = int(child.stdout.readline())
+        self.addCleanup(supervisor.send, signal.SIGKILL, [own, child.pid])
+        self.assertEqual([own], supervisor.members('here', supervisor.process(child.pid)))
+
+    def test_a_process_whose_first_thread_has_ended_lives(self):
+        begun, telling = os.pipe()
+        script = (
+            'import ctypes, os, threading\n'
+            'def stay():\n'
+            '    while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z": pass\n'
+            f'    os.write({telling}, b"x"); threading.Event().wait()\n'
+            'threading.Thread(target=stay).start()\n'
+            'ctypes.CDLL(None).pthread_exit(None)\n'
+        )
+        child = subprocess.Popen([sys.executable, '-I', '-S', '-c', script], pass_fds=(telling,))
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        os.close(telling)
+        with open(begun, 'rb') as file:
+            self.assertEqual(b'x', file.read(1))
+        self.assertIsNotNone(supervisor.process(child.pid))
+
+    def test_pauses_grow_up_to_a_second(self):
+        found = list(itertools.islice(supervisor.pauses(), 9))
+        self.assertEqual(sorted(found), found)
+        self.assertEqual([0.02, 0.04, 1.0], [*found[:2], found[-1]])
 
 
 class Supervising(unittest.TestCase):
@@ -65,7 +101,7 @@ class Supervising(unittest.TestCase):
         }  # fmt: skip
         (self.folder / 'job.json').write_text(json.dumps(job))
         (self.folder / 'document.json').write_text('{"asked": 1}')
-        supervisor._Supervisor(self.folder).run()
+        supervisor._Supervisor(self.folder, is_alone=False).run()
         self.assertEqual([], supervisor.members(str(self.folder), None))
         return json.loads((self.folder / 'result.json').read_text())
 
@@ -80,7 +116,9 @@ class Supervising(unittest.TestCase):
 
     def test_a_program_that_cannot_be_run_has_the_reason(self):
         result = self.supervised('', argv=[str(self.folder / 'nothing')])
-        self.assertEqual((127, 'No such file or directory'), (result['status'], result['trouble']))
+        self.assertEqual(127, result['status'])
+        errors = (self.folder / 'err').read_text()
+        self.assertEqual('The program cannot be started: No such file or directory\n', errors)
 
     def test_a_program_is_ended_at_its_deadline_with_what_it_has_started(self):
         result = self.supervised('while :; do sleep 60; done', seconds=0.0)
@@ -90,6 +128,35 @@ class Supervising(unittest.TestCase):
         result = self.supervised('while :; do echo a long line of text; done')
         self.assertEqual('output', result['why'])
         self.assertGreater(len(self.output()), MOST_BYTES)
+
+    def test_a_program_that_writes_much_to_stderr_goes_on_and_its_end_is_kept(self):
+        size = 3 * supervisor._MOST_ERRORS
+        result = self.supervised(
+            f'head -c {size} /dev/zero >&2; echo last >&2;'
+            f'while [ "$(wc -c <../err)" -ge {size} ]; do sleep 0.01; done; exit 3'
+        )
+        self.assertEqual((3, ''), (result['status'], result['why']))
+        errors = (self.folder / 'err').read_bytes()
+        self.assertEqual(supervisor._KEPT_ERRORS, len(errors))
+        self.assertTrue(errors.endswith(b'last\n'))
+
+    def test_a_result_is_written_once_there_is_room(self):
+        path = self.folder / 'result.json'
+        full = self.folder / 'result.json.new'
+        full.symlink_to('/dev/full')
+        paused = []
+
+        def make_room(seconds):
+            paused.append(seconds)
+            if len(paused) == 3:
+                full.unlink()
+
+        supervisor.write_patiently(path, {'status': 7}, make_room)
+        self.assertEqual({'status': 7}, json.loads(path.read_text()))
+        self.assertEqual(3, len(paused))
+
+    def test_a_result_whose_folder_is_gone_is_not_written(self):
+        supervisor.write_patiently(self.folder / 'gone' / 'result.json', {}, self.fail)
 
     def test_a_program_that_was_to_stop_before_it_began_is_ended(self):
         (self.folder / 'stop').touch()

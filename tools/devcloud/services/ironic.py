@@ -18,7 +18,7 @@ INTERFACES = {
     'firmware': 'fake,no-firmware',
     'inspect': 'fake,no-inspect,redfish',
     'management': 'fake,redfish',
-    'network': 'noop',
+    'network': 'noop,flat',
     'power': 'fake,redfish',
     'raid': 'fake,no-raid',
     'rescue': 'fake,no-rescue',
@@ -84,6 +84,8 @@ class Ironic(Service):
         sections['dhcp'] = {'dhcp_provider': 'none'}
         for section in ('glance', 'neutron', 'nova', 'service_catalog'):
             sections[section] = service_user(place, self.name)
+        # It is looked up whenever a node with ports is deployed.
+        sections['neutron']['cleaning_network'] = 'net1'
         sections['nova']['send_power_notifications'] = False
         return {self.config: sections}
 

@@ -57,4 +57,4 @@ def contents(request: BuildRequest) -> Iterator[tuple[str, bytes]]:
             mode = f'{file.mode:04o}'
             listed.append({'source': source, 'path': file.path, 'mode': mode, 'owner': file.owner})
             yield source, file.content
-        yield 'files.json', json.dumps(listed, indent=1).encode()
+        yield 'files.json', json.dumps(listed).encode()

@@ -60,10 +60,9 @@ class _UnixPool(unixconn.UnixHTTPConnectionPool):  # type: ignore[misc]  # no ty
 class _UnixAdapter(BoundedAdapter, docker.transport.UnixHTTPAdapter):  # type: ignore[misc]
     """Sends requests to an engine of this host; all its connections are in one pool."""
 
-    def __init__(self, path: str, timeout_s: float, connections: int) -> None:
-        docker.transport.UnixHTTPAdapter.__init__(
-            self, path, timeout=timeout_s, max_pool_size=connections
-        )
+    def __init__(self, path: str, connections: int) -> None:
+        # Each request has its own time-out.
+        docker.transport.UnixHTTPAdapter.__init__(self, path, max_pool_size=connections)
 
     def get_connection(self, url: Any, proxies: Any = None) -> Any:
         """Return the pool of the socket."""
@@ -141,7 +140,7 @@ class Engine:
         :raises AmphoraComputeError: the engine gave no answer, or answered with an error.
         """
         self._check_time(asked)
-        session = self._session or self._connect(asked)
+        session = self._connect(asked)
         started = self._clock.monotonic()
         try:
             with exchange(self._left_s(), MOST_BYTES), waiting_for(self._whom):
@@ -167,8 +166,7 @@ class Engine:
 
     def is_podman(self, asked: Asked) -> bool:
         """Return True if the engine is Podman, which answers as Docker does."""
-        if self._session is None:
-            self._connect(asked)
+        self._connect(asked)
         return self._podman
 
     # ---- connecting ------------------------------------------------------
@@ -176,6 +174,8 @@ class Engine:
     def _patient(self) -> Engine:
         engine = copy.copy(self)
         engine._session, engine._timeout_s = None, PATIENT_S
+        # Nobody else waits until it has opened its connection.
+        engine._lock = threading.Lock()
         return engine
 
     def _connect(self, asked: Asked) -> Session:
@@ -191,7 +191,6 @@ class Engine:
             version=version,
             timeout=self._timeout_s,
             tls=False if self._ssh else self._tls,
-            max_pool_size=self._connections,
         )
         session.connect_timeout_s = self._connect_timeout_s
         # The environment's proxies are not for engines, and its certificate authorities
@@ -205,10 +204,7 @@ class Engine:
             session.mount('https://', pool)
         else:
             path = self._url.partition('://')[2]
-            session.mount(
-                'http+docker://',
-                _UnixAdapter(path, self._timeout_s, self._connections),
-            )
+            session.mount('http+docker://', _UnixAdapter(path, self._connections))
         return session
 
     def _spoken(self, asked: Asked) -> str:

@@ -184,6 +184,8 @@ _TO_DELETE: Mapping[Trouble, _Kind] = {
     trouble: DeleteFailed if kind is InstanceStateConflict else kind
     for trouble, kind in _ELSEWHERE.items()
 }
+#: The engine has refused: the request had no effect, whatever the class of error.
+_REFUSED = {'outcome': Outcome.NOT_APPLIED}
 
 
 def refused(asked: Asked, reply: Reply) -> AmphoraComputeError:
@@ -193,9 +195,14 @@ def refused(asked: Asked, reply: Reply) -> AmphoraComputeError:
     else:
         why = f'the engine answered {reply.status}: {reply.reason.rstrip(".")}'
     kind, more = _meaning(asked, reply)
-    if reply.retry_after is not None:
-        more['retry_after'] = reply.retry_after
-    return asked.error(kind, f'{why}.', http_status=reply.status, fault=reply.reason, **more)
+    return asked.error(
+        kind,
+        f'{why}.',
+        http_status=reply.status,
+        fault=reply.reason,
+        retry_after=reply.retry_after,
+        **more,
+    )
 
 
 def _meaning(asked: Asked, reply: Reply) -> tuple[_Kind, dict[str, Any]]:
@@ -211,9 +218,9 @@ def _meaning(asked: Asked, reply: Reply) -> tuple[_Kind, dict[str, Any]]:
             kind = table[trouble]
             # A removal ends by itself, so a retry can succeed.
             passing = {'retryable': True} if trouble is Trouble.REMOVING else {}
-            return kind, _left(kind) | passing
+            return kind, _REFUSED | passing
         if plain := _plain(asked, reply.status):
-            return plain, _left(plain)
+            return plain, _REFUSED
     if asked.making and (reply.status >= 500 or reply.status < 400):
         return BuildOutcomeUnknown, {}
     left = Outcome.UNKNOWN if reply.status >= 500 else Outcome.NOT_APPLIED
@@ -224,11 +231,6 @@ def _table(asked: Asked) -> Mapping[Trouble, _Kind]:
     if asked.building:
         return _TO_BUILD
     return _TO_DELETE if asked.verb == 'delete' else _ELSEWHERE
-
-
-def _left(kind: _Kind) -> dict[str, Any]:
-    # The engine has refused: the request had no effect, whatever the class of error.
-    return {'outcome': Outcome.NOT_APPLIED} if kind is AmphoraBuildError else {}
 
 
 def _plain(asked: Asked, status: int) -> _Kind | None:

@@ -74,7 +74,7 @@ def news_in(events: Iterable[Event], since: Event | None) -> News:
     cursor = told[-1].cursor if told else ''
     if since is None or since not in told:
         return News(cursor=cursor)
-        # Events at the very time of the cursor might not have been reported before.
+    # Events at the very time of the cursor might not have been reported before.
     later = [event for event in told if event.at_ns >= since.at_ns]
     gone = dict.fromkeys(event.container_id for event in later if event.action == _GONE)
     changed = dict.fromkeys(

@@ -120,9 +120,7 @@ class Images:
     def _imported(self, asked: Asked, image: ImageFile, content: str) -> str:
         repository, tag = _split(image.name)
         properties = {**image.properties, names.CONTENT: content}
-        changes = [
-            f'LABEL {_quoted(key)}={_quoted(value)}' for key, value in sorted(properties.items())
-        ]
+        changes = [f'LABEL {_quoted(key)}={_quoted(value)}' for key, value in properties.items()]
         if image.command:
             changes.append(f'CMD {json.dumps(list(image.command))}')
         said = self._engine.ask_patiently(

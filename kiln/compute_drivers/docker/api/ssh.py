@@ -113,6 +113,8 @@ def command(url: str, config: str | None = None) -> tuple[str, ...]:
     :raises ValueError: the URL cannot be read.
     """
     parts = urllib.parse.urlsplit(url)
+    if not parts.hostname:
+        raise ValueError('it names no host')
     file = ('-F', config) if config else ()
     where = ('-l', parts.username) if parts.username else ()
     port = ('-p', str(parts.port)) if parts.port else ()
@@ -121,7 +123,7 @@ def command(url: str, config: str | None = None) -> tuple[str, ...]:
         there += ['--host', f'unix://{parts.path}']
     dial = shlex.join([*there, 'system', 'dial-stdio'])
     quiet = ('-T', '-o', 'BatchMode=yes', '-o', 'LogLevel=ERROR')
-    return ('ssh', *file, *quiet, *where, *port, '--', parts.hostname or '', dial)
+    return ('ssh', *file, *quiet, *where, *port, '--', parts.hostname, dial)
 
 
 def meaning(said: str) -> str:
@@ -157,7 +159,7 @@ class _Connection(urllib3.connection.HTTPConnection):
         :raises SshError: the connection cannot be opened.
         :raises TimeoutError: the connect time-out has passed.
         """
-        timeout_s = left_s(self.timeout if isinstance(self.timeout, int | float) else None)
+        timeout_s = left_s(self.timeout)
         if not self._turn.acquire(timeout=timeout_s):
             raise TimeoutError('too many other connections are being opened')
         try:
@@ -185,6 +187,9 @@ class _Connection(urllib3.connection.HTTPConnection):
                 )
             except FileNotFoundError:
                 raise SshError('the ssh command was not found; install openssh-client') from None
+            except OSError as exc:
+                # Not as its cause: that would be taken for what the engine's socket answers.
+                raise SshError(f'the ssh command cannot be run: {exc.strerror}') from None
             theirs.close()
             self._greet(said)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kiln.compute_drivers.authoring.openstack_networks import NO_NETWORK, split
 from kiln.compute_drivers.heat.building.names import (
     SERVER_OWNER_TAG,
     SERVER_STACK_TAG,
     stack_tags,
 )
-from kiln.compute_drivers.nova.building.body import NO_NETWORK, Chosen, reserved, split
+from kiln.compute_drivers.nova.building.body import Chosen, reserved
 from kiln.models import BuildRequest
 
 #: The name of the server in each stack, and of the parameters that describe an amphora.

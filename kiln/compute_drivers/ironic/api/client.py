@@ -1,43 +1,28 @@
-"""HTTP client of Ironic: JSON, or one of kiln's errors.
-
-keystoneauth has the tokens, the catalogue and the connections; all else is here, so that
-no request, and none of its contents, is logged by anybody else.
-"""
+"""HTTP client of Ironic: JSON, or one of kiln's errors."""
 
 from __future__ import annotations
 
-import logging
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import session
 
 from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.authoring.openstack_answers import unreadable
-from kiln.compute_drivers.authoring.openstack_failures import no_entry, unanswered
 from kiln.compute_drivers.ironic.api import errors
+from kiln.compute_drivers.ironic.api.service import Service
 from kiln.exceptions import (
+    AmphoraComputeError,
     ConfigurationError,
-    Outcome,
-    ServiceTimeout,
     ServiceUnavailable,
     UnsupportedOperation,
 )
-from kiln.foreign.exchange import exchange
-from kiln.foreign.http_adapter import MOST_BYTES
-from kiln.foreign.waiting import waiting_for
 from kiln.openstack.replies import Reply
-from kiln.openstack.session import auth_headers
-
-LOG = logging.getLogger(__name__)
 
 #: The microversions that kiln's own test suites have passed with. The oldest has claims that
 #: can be changed, config drives from JSON, and network data of nodes.
 OLDEST, NEWEST = '1.69', '1.115'
-SERVICE = 'baremetal'
 #: The microversion from which on nodes have a history.
 HISTORY = 78
 
@@ -57,9 +42,9 @@ class Ironic:
         self, conf: Any, keystone: session.Session, *, region: str | None, clock: Clock
     ) -> None:
         self._session = keystone
-        self._where = {'interface': conf.valid_interfaces, 'region_name': region}
-        self._override: str | None = conf.baremetal_endpoint_override
-        self._timeout_s, self._connect_timeout_s = conf.timeout, conf.connect_timeout
+        self._http = Service(
+            conf, keystone, name='baremetal', version='/v1', region=region, clock=clock
+        )
         self._lock_wait_s = conf.lock_wait
         self._page_size = conf.page_size
         self._pinned: str | None = conf.microversion
@@ -89,14 +74,14 @@ class Ironic:
 
         :raises AmphoraComputeError: the request got no answer, or an error.
         """
-        base = self._endpoint(asked)
-        headers = {_VERSION: self._version(asked, base), 'Accept': 'application/json'}
+        base = self._http.endpoint(asked)
+        headers = {_VERSION: self._version(asked, base)}
         more: dict[str, Any] = {'params': query} if query else {}
         if body is not None:
             more['json'] = body
         end = self._clock.monotonic() + self._lock_wait_s
         while True:
-            reply, content = self._exchange(asked, base + path, method, headers, more)
+            reply, content = self._send(asked, base + path, method, headers, **more)
             if not errors.is_locked(reply) or self._clock.monotonic() >= end:
                 break
             deadline = current_deadline()
@@ -133,73 +118,17 @@ class Ironic:
 
     def version(self, asked: Asked) -> str:
         """Return the microversion of the requests."""
-        return self._version(asked, self._endpoint(asked))
+        return self._version(asked, self._http.endpoint(asked))
 
-    # ---- one request -------------------------------------------------------------
-
-    def _exchange(
-        self, asked: Asked, url: str, method: str, headers: Mapping[str, str], more: Any
-    ) -> tuple[Reply, bytes]:
-        timeout = self._timeout(asked)
-        started = self._clock.monotonic()
+    def _send(self, *request: Any, **more: Any) -> tuple[Reply, bytes]:
         try:
-            # keystoneauth's own debug log would hold user data.
-            # With all redirects, and a new token if one is needed.
-            with exchange(max(timeout)), waiting_for(f'Ironic at {url}'):
-                response = self._session.request(
-                    url, method, raise_exc=False, log=False, timeout=timeout,
-                    headers=dict(headers), **more,
-                )  # fmt: skip
-        except ksa.ClientException as exc:
+            return self._http.send(*request, **more)
+        except AmphoraComputeError:
+            # Another Ironic can be there when there is one again.
             self._versions.clear()
-            raise unanswered(asked, SERVICE, exc) from exc
-        reply = Reply(
-            service=SERVICE,
-            status=response.status_code,
-            headers=response.headers,
-            body=_json(response),
-        )
-        took_ms = 1000 * (self._clock.monotonic() - started)
-        LOG.debug(
-            'ironic %s %s: %s in %.0f ms (%s)',
-            method, response.url, reply.status, took_ms, reply.request_id,
-        )  # fmt: skip
-        return reply, response.content.strip()
+            raise
 
-    def _timeout(self, asked: Asked) -> tuple[float, float]:
-        deadline = current_deadline()
-        left_s = math.inf if deadline is None else deadline.remaining_s()
-        if left_s <= 0:
-            raise asked.error(
-                ServiceTimeout,
-                'no time was left for a request to Ironic.',
-                outcome=Outcome.NOT_APPLIED,
-            )
-        return min(self._connect_timeout_s, left_s), min(self._timeout_s, left_s)
-
-    # ---- the endpoint and its version ---------------------------------------------
-
-    def _endpoint(self, asked: Asked) -> str:
-        """Return the URL of Ironic after getting a token; an error here means: not sent."""
-        try:
-            # All that Keystone answers until there is a token.
-            with exchange(self._timeout_s, MOST_BYTES):
-                auth_headers(self._session)
-                url = self._override or self._session.get_endpoint(
-                    service_type=SERVICE, **self._where
-                )
-        except ksa.EndpointNotFound:
-            url = None
-        except ksa.ClientException as exc:
-            raise no_entry(asked, exc) from exc
-        if not url:
-            raise asked.error(
-                ServiceUnavailable,
-                'the catalogue has no Ironic. Set baremetal_endpoint_override, or correct '
-                'region_name or valid_interfaces.',
-                retryable=False,
-            )
-        return str(url).rstrip('/').removesuffix('/v1') + '/v1'
+    # ---- the version of the endpoint ------------------------------------------------
 
     def _version(self, asked: Asked, base: str) -> str:
         if self._pinned:
@@ -215,8 +144,7 @@ class Ironic:
             verb=asked.verb, subject=asked.subject, amphora_id=asked.amphora_id,
             build_key=asked.build_key, resource_id=asked.resource_id, looking=True,
         )  # fmt: skip
-        headers = {'Accept': 'application/json'}
-        reply, _ = self._exchange(looking, base, 'GET', headers, {})
+        reply, _ = self._send(looking, base, 'GET', {})
         lowest, highest = reply.headers.get(_LOWEST), reply.headers.get(_HIGHEST)
         if reply.status >= 300:
             raise errors.refused(looking, reply, now=self._clock.time())
@@ -237,10 +165,3 @@ def minor(version: str) -> int:
         return int(version.partition('.')[2])
     except ValueError:
         return 0
-
-
-def _json(response: Any) -> Any:
-    try:
-        return response.json()
-    except ValueError:
-        return None

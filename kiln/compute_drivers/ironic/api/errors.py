@@ -1,4 +1,4 @@
-"""Mapping of Ironic's error answers to kiln's exceptions; pure."""
+"""Mapping of error answers of Ironic and Neutron to kiln's exceptions; pure."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from kiln.exceptions import (
     InvalidBuildRequest,
     InvalidRequest,
     PermissionDenied,
+    QuotaExceeded,
     RateLimited,
     ResourceNotFoundError,
     ServiceUnavailable,
@@ -30,6 +31,8 @@ _STATE = re.compile(
     r'maintenance mode',
     re.IGNORECASE,
 )
+#: Words of Neutron about a full quota, for which it answers as for a conflict.
+_QUOTA = re.compile('quota', re.IGNORECASE)
 _KIND: Mapping[int, type[AmphoraComputeError]] = {
     **PLAIN,
     403: PermissionDenied,
@@ -52,6 +55,8 @@ def _meaning(asked: Asked, reply: Reply) -> Meaning:
     if kind := _KIND.get(status):
         return kind, {}
     match status:
+        case 409 if reply.service == 'network' and _QUOTA.search(said):
+            return QuotaExceeded, {}
         case 400 | 409:
             return _in_conflict(asked, reply, said)
         case 404:

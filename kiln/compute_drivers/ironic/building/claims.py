@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,10 +20,19 @@ from kiln.clock import Clock, current_deadline
 from kiln.compute_drivers.authoring.adoption import adopted
 from kiln.compute_drivers.authoring.claiming import key_in_use
 from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.authoring.openstack_networks import Networks
 from kiln.compute_drivers.ironic import translate
 from kiln.compute_drivers.ironic.api.client import Ironic
+from kiln.compute_drivers.ironic.building.choice import (
+    Wanted,
+    choose,
+    connected,
+    facts_of,
+    instance_info,
+    nics_of,
+)
 from kiln.compute_drivers.ironic.building.config_drive import config_drive
-from kiln.compute_drivers.ironic.building.flavors import Flavor, image_info
+from kiln.compute_drivers.ironic.building.nics import Nics, Port
 from kiln.compute_drivers.ironic.catalogue import Catalogue
 from kiln.exceptions import (
     AmphoraComputeError,
@@ -45,28 +53,28 @@ _STEP_S = 0.1
 _HELD_S = 2.0
 #: Attempts to claim where other claims have taken the nodes that Ironic had in mind.
 _ATTEMPTS = 4
+#: The form of Ironic's ids; any other text could name an allocation.
+_ID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 _RACED = re.compile('could not reserve any|filtered out during reservation')
-#: The most characters of ``extra`` that a database of Ironic is sure to hold.
-_MOST_FACTS = 60_000
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
-    """The resolved parts of one build."""
-
-    flavor: Flavor
-    source: str | None
-    image: Mapping[str, str]
-    zone: str | None
 
 
 class Claims:
     """Builds and deletes amphorae by their claims."""
 
-    def __init__(self, conf: Any, ironic: Ironic, catalogue: Catalogue, clock: Clock) -> None:
+    def __init__(
+        self,
+        conf: Any,
+        ironic: Ironic,
+        catalogue: Catalogue,
+        nics: Nics,
+        networks: Networks,
+        clock: Clock,
+    ) -> None:
         self._conf = conf
         self._ironic = ironic
         self._catalogue = catalogue
+        self._nics = nics
+        self._networks = networks
         self._clock = clock
 
     # ---- building ------------------------------------------------------------------
@@ -82,8 +90,9 @@ class Claims:
         if found is not None:
             # No node was free at that time; nothing ever ran.
             with _still_held():
-                self.withdraw(asked, found['uuid'])
-        wanted = self._choose(asked, request)
+                self.withdraw(asked, found)
+        wanted = choose(asked, request, self._conf)
+        wanted = connected(asked, request, self._conf, self._networks, wanted)
         for attempt in range(1, _ATTEMPTS + 1):
             claim = self._claim(asked, request, wanted)
             with _still_held():
@@ -91,7 +100,7 @@ class Claims:
             if claim['state'] == 'active':
                 return self._deploy(asked, request, wanted, claim)
             with _still_held():
-                self.withdraw(asked, claim['uuid'])
+                self.withdraw(asked, claim)
             if attempt == _ATTEMPTS or not _RACED.search(str(claim.get('last_error'))):
                 break
         said = str(claim.get('last_error') or 'no reason given').rstrip('.')
@@ -111,44 +120,41 @@ class Claims:
             raise
         return found if translate.is_of(found, owner, build_key) else None
 
-    def _choose(self, asked: Asked, request: BuildRequest) -> Wanted:
-        conf = self._conf
-        text, image = request.flavor or conf.flavor, request.image_id or conf.image
-        if text is None:
-            raise asked.error(InvalidBuildRequest, 'it has no flavor, and the backend no default.')
-        if image is None:
-            raise asked.error(InvalidBuildRequest, 'it has no image, and the backend no default.')
-        for key in request.keys:
-            if ' ' not in key:
-                raise asked.error(
-                    InvalidBuildRequest, 'Ironic keeps no key pairs: give whole public keys.'
-                )
-        return Wanted(
-            flavor=Flavor.read(asked, text, InvalidBuildRequest),
-            source=image,
-            image=image_info(asked, image, InvalidBuildRequest),
-            zone=request.availability_zone or conf.availability_zone,
-        )
-
     def _claim(self, asked: Asked, request: BuildRequest, wanted: Wanted) -> dict[str, Any]:
         """Return the allocation of a build, made now or by another request for it."""
-        facts = _facts(asked, request, wanted)
+        amphora_id = str(uuid.uuid4())
+        facts = facts_of(asked, request, wanted)
         body: dict[str, Any] = {
-            'uuid': str(uuid.uuid4()),
+            'uuid': amphora_id,
             'name': name_of(request.owner, request.build_key),
             'resource_class': wanted.flavor.resource_class,
             'extra': {translate.FACTS: facts},
         }
         if wanted.flavor.traits:
             body['traits'] = list(wanted.flavor.traits)
-        if wanted.zone:
-            body['candidate_nodes'] = list(
-                self._catalogue.free(asked, wanted.flavor, wanted.zone, InvalidBuildRequest)
+        if wanted.zone or wanted.connected:
+            body['candidate_nodes'] = self._catalogue.free(
+                asked, wanted.flavor, wanted.zone, InvalidBuildRequest, connected=wanted.connected
             )
         making = dataclasses.replace(asked, making=True, looking=False)
+        ports: Sequence[Port] = ()
         try:
+            self._nics.check_given(asked, wanted.port_ids)
+            ports = self._nics.make(
+                asked, amphora_id, wanted.networks, wanted.groups,
+                owner=request.owner, name=request.name,
+            )  # fmt: skip
+            facts['nics'] = nics_of(wanted, ports)
             made: dict[str, Any] = self._ironic.ask(making, 'POST', '/allocations', body=body)
-        except BuildConflict:
+        except AmphoraComputeError as exc:
+            if wanted.networks and exc.outcome is Outcome.NOT_APPLIED:
+                # The answer that has the ports can be lost, too; what is refused makes none.
+                if ports or exc.http_status is None or exc.http_status >= 500:
+                    self._nics.drop(asked, amphora_id)
+                self._networks.forget()
+            if not isinstance(exc, BuildConflict):
+                raise
+            # Another request can have claimed a node for this build, and have its ports.
             found = self.find(asked, request.owner, request.build_key)
             if found is None:
                 raise
@@ -182,9 +188,10 @@ class Claims:
             if found['state'] != 'active' or translate.is_leaving(found):
                 return str(found['uuid'])
             node = self._node(asked, found)
-        if not _is_waiting(found, node):
-            return str(found['uuid'])
-        return self._deploy(asked, request, self._choose(asked, request), found)
+            if not _is_waiting(found, node):
+                return str(found['uuid'])
+            wanted = choose(asked, request, self._conf)
+        return self._deploy(asked, request, wanted, found)
 
     # ---- deploying -----------------------------------------------------------------
 
@@ -199,9 +206,11 @@ class Claims:
             if not _is_waiting(claim, node):
                 # Another request for this build was faster.
                 return amphora_id
+            if translate.nics_of(claim):
+                self._connect(asked, claim)
             # The answer shows that the node is still the claimed one.
             node = self._ironic.ask(
-                asked, 'PATCH', path, body=_instance_info(request, wanted, node, self._conf)
+                asked, 'PATCH', path, body=instance_info(request, wanted, node, self._conf)
             )
             if not _is_waiting(claim, node):
                 return amphora_id
@@ -217,13 +226,26 @@ class Claims:
             return self._refused(asked, claim, exc)
         return amphora_id
 
+    def _connect(self, asked: Asked, claim: Mapping[str, Any]) -> None:
+        """Attach the ports of a build to its node, and write on the claim what they are."""
+        nics = self._nics.attach_all(asked, claim)
+        try:
+            self._note(asked, claim, 'nics', nics)
+        except AmphoraComputeError as exc:
+            if exc.http_status == 404:
+                # It was deleted meanwhile, and its node is free: no port may stay there.
+                self._nics.take_back(asked, claim, nics)
+            raise
+
     def _refused(self, asked: Asked, claim: dict[str, Any], exc: AmphoraComputeError) -> str:
         """Give a claim back whose deploy was refused, unless another request deploys it."""
         amphora_id = str(claim['uuid'])
         try:
-            if not _is_waiting(claim, self._node(asked, claim)):
-                return amphora_id
-            self.withdraw(asked, amphora_id)
+            node = self._node(asked, claim)
+            if translate.holds(claim, node):
+                if not _is_waiting(claim, node):
+                    return amphora_id
+                self.withdraw(asked, claim)
         except AmphoraComputeError:
             # The claim is still there: a repeated build deploys it.
             exc.outcome = Outcome.UNKNOWN
@@ -249,24 +271,27 @@ class Claims:
         )
         return found
 
-    def withdraw(self, asked: Asked, amphora_id: str) -> None:
+    def withdraw(self, asked: Asked, claim: Mapping[str, Any]) -> None:
         """End a claim that was never deployed; one that is gone is a success."""
+        looking = dataclasses.replace(asked, looking=True)
+        self._nics.give_back(looking, claim)
         try:
-            self._ironic.ask(
-                dataclasses.replace(asked, looking=True), 'DELETE', f'/allocations/{amphora_id}'
-            )
+            self._ironic.ask(looking, 'DELETE', f'/allocations/{claim["uuid"]}')
         except AmphoraComputeError as exc:
             if exc.http_status != 404 or exc.code == 'service_unavailable':
                 raise
 
     # ---- instances of nobody ---------------------------------------------------------
 
-    def adopt(self, asked: Asked, claim: Mapping[str, Any], owner: str) -> None:
+    def adopt(
+        self, asked: Asked, claim: Mapping[str, Any], node: Mapping[str, Any], owner: str
+    ) -> None:
         """Make an instance that others have deployed one of this site."""
         assert asked.build_key is not None
         name = name_of(owner, asked.build_key)
         facts = {
             **translate.facts_of(claim), 'owner': owner, 'build_key': asked.build_key,
+            'nics': self._nics.found_on(asked, node),
         }  # fmt: skip
         extra = {**claim['extra'], translate.FACTS: facts}
         other = self.find(dataclasses.replace(asked, looking=True), owner, asked.build_key)
@@ -306,7 +331,7 @@ class Claims:
             raise key_in_use(asked, found['uuid']) from exc
         if found['state'] != 'active':
             # Ironic keeps an allocation that got no node.
-            self.withdraw(asked, found['uuid'])
+            self.withdraw(asked, found)
             raise exc
 
     # ---- deleting --------------------------------------------------------------------
@@ -322,17 +347,32 @@ class Claims:
         if node['provision_state'] == 'available':
             self._end(asked, claim)
         elif translate.state_of({**claim, 'extra': {}}, node) is not State.DELETING:
-            self._undeploy(asked, claim)
+            self._undeploy(asked, claim, node)
 
     def _end(self, asked: Asked, claim: Mapping[str, Any]) -> None:
+        self._nics.give_back(asked, claim)
         try:
             self._ironic.ask(asked, 'DELETE', f'/allocations/{claim["uuid"]}')
         except DeleteFailed:
             # A build has had it deployed meanwhile.
             self._mark(asked, claim)
 
-    def _undeploy(self, asked: Asked, claim: Mapping[str, Any]) -> None:
+    def _undeploy(self, asked: Asked, claim: Mapping[str, Any], node: Mapping[str, Any]) -> None:
+        if node['provision_state'] == 'deploying':
+            # A step that Ironic does not interrupt: the delete follows it.
+            self._mark(asked, claim)
+            return
+        if node.get('protected'):
+            raise asked.error(
+                DeleteFailed, 'its node is protected. Unset that first.', retryable=False
+            )
+        # Ironic unbinds the ports of an active node; those of others when it undeploys them.
+        first = node['provision_state'] == 'active' and bool(translate.nics_of(claim))
+        if first and not translate.is_leaving(claim):
+            self._mark(asked, claim)
         try:
+            if first:
+                self._nics.give_back(asked, claim)
             self._ironic.ask(
                 asked, 'PUT', f'/nodes/{claim["node_uuid"]}/states/provision',
                 body={'target': 'deleted'},
@@ -340,18 +380,23 @@ class Claims:
         except DeleteFailed as exc:
             if exc.http_status not in (400, 409):
                 raise
-            # A step that Ironic does not interrupt: the delete follows it.
+            # As above; or another request holds the node for long.
             self._mark(asked, claim)
+            return
+        if not first:
+            self._nics.give_back(asked, claim, detached=True)
 
     def _mark(self, asked: Asked, claim: Mapping[str, Any]) -> None:
-        path = f'/extra/{translate.FACTS}/deleting'
-        try:
-            self._ironic.ask(
-                asked, 'PATCH', f'/allocations/{claim["uuid"]}',
-                body=[{'op': 'add', 'path': path, 'value': True}],
-            )  # fmt: skip
-        except (InstanceNotFoundError, ResourceNotFoundError):
-            return
+        with contextlib.suppress(InstanceNotFoundError, ResourceNotFoundError):
+            self._note(asked, claim, 'deleting', True)
+
+    def _note(self, asked: Asked, claim: Mapping[str, Any], name: str, value: Any) -> None:
+        """Write a fact on a claim."""
+        path = f'/extra/{translate.FACTS}/{name}'
+        self._ironic.ask(
+            asked, 'PATCH', f'/allocations/{claim["uuid"]}',
+            body=[{'op': 'add', 'path': path, 'value': value}],
+        )  # fmt: skip
 
     def resume_delete(self, claim: dict[str, Any], node: Mapping[str, Any] | None) -> None:
         """Go on with a delete that had to wait; whatever fails is done at the next look."""
@@ -385,42 +430,13 @@ def _is_waiting(claim: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
     return translate.holds(claim, node) and node['provision_state'] == 'available'
 
 
-def _facts(asked: Asked, request: BuildRequest, wanted: Wanted) -> dict[str, Any]:
-    facts = {
-        'owner': request.owner,
-        'build_key': request.build_key,
-        'name': request.name,
-        'flavor': request.flavor,
-        'image': request.image_id,
-        'source': wanted.source,
-        'zone': wanted.zone,
-        'metadata': dict(request.metadata),
-    }
-    if (size := len(json.dumps(facts))) > _MOST_FACTS:
-        raise asked.error(
-            InvalidBuildRequest,
-            f'its metadata has {size} characters as JSON, and Ironic keeps {_MOST_FACTS}.',
-        )
-    return facts
+def about(verb: str, amphora_id: str, resource_id: str | None = None) -> Asked:
+    """Return the context of a request for an amphora, whose id has the form of Ironic's."""
+    return known_form(Asked.about(verb, amphora_id, resource_id))
 
 
-def _instance_info(
-    request: BuildRequest, wanted: Wanted, node: Mapping[str, Any], conf: Any
-) -> Sequence[Mapping[str, Any]]:
-    """Return the patch with the image and the name of an instance."""
-    info: dict[str, Any] = {**wanted.image, 'display_name': request.name}
-    if size := conf.root_size or _disk_of(node):
-        info['root_gb'] = size
-    # Each by itself: an allocation has put its traits there.
-    return [
-        {'op': 'add', 'path': f'/instance_info/{name}', 'value': value}
-        for name, value in info.items()
-    ]
-
-
-def _disk_of(node: Mapping[str, Any]) -> int | None:
-    try:
-        size = int((node.get('properties') or {}).get('local_gb') or 0)
-    except (TypeError, ValueError):
-        return None
-    return size - 1 if size > 1 else None
+def known_form(asked: Asked) -> Asked:
+    """Return the context of a request, if the id in it has the form of Ironic's."""
+    if not _ID.fullmatch(str(asked.amphora_id)):
+        raise asked.error(InstanceNotFoundError, 'Ironic has no ids of that form.')
+    return asked

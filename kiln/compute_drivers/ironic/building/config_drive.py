@@ -11,19 +11,15 @@ from kiln.models import BuildRequest
 _LONGEST_LABEL = 63
 
 
-def config_drive(
-    request: BuildRequest, amphora_id: str, *, zone: str | None, network_data: Any = None
-) -> dict[str, Any]:
+def config_drive(request: BuildRequest, amphora_id: str, *, zone: str | None) -> dict[str, Any]:
     """Return user data, metadata and keys; files are in the user data, for cloud-init to write.
 
-    ``network_data`` is that of the node: its addresses, if Ironic knows them.
+    Ironic itself adds the addresses of the ports that are attached.
     """
     drive: dict[str, Any] = {'meta_data': _meta_data(request, amphora_id, zone)}
     content = user_data.compose(request.user_data, request.files)
     if content is not None:
         drive['user_data'] = user_data.textual(content).decode()
-    if network_data:
-        drive['network_data'] = network_data
     return drive
 
 

@@ -18,17 +18,16 @@ from keystoneauth1 import exceptions as ksa
 from novaclient import api_versions
 from novaclient.client import SessionClient
 
-from kiln.clock import Clock, current_deadline
+from kiln.clock import Clock
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.authoring.openstack_answers import unreadable
-from kiln.compute_drivers.authoring.openstack_failures import no_entry, unanswered
+from kiln.compute_drivers.authoring.openstack_failures import no_entry, time_left, unanswered
 from kiln.compute_drivers.nova.api import errors
 from kiln.compute_drivers.nova.api.behind import Behind
 from kiln.compute_drivers.nova.api.paging import PageSize
 from kiln.exceptions import (
     AmphoraComputeError,
     ConfigurationError,
-    Outcome,
     ServiceTimeout,
     ServiceUnavailable,
     UnsupportedOperation,
@@ -113,7 +112,7 @@ class Services:
         more: dict[str, Any] = {'params': query} if query else {}
         if body is not None:
             more['body'] = body
-        timeout = self._timeout(asked, service)
+        timeout = time_left(asked, service, self._connect_timeout_s, self._timeout_s)
         started = self._clock.monotonic()
         look = self._behind.look if service == 'compute' else None
         try:
@@ -311,17 +310,6 @@ class Services:
         self.ahead_s = ahead_s if abs(ahead_s) > _SKEW_S else 0.0
 
     # ---- failures --------------------------------------------------------
-
-    def _timeout(self, asked: Asked, service: str) -> tuple[float, float]:
-        deadline = current_deadline()
-        left_s = self._timeout_s if deadline is None else deadline.remaining_s()
-        if left_s <= 0:
-            raise asked.error(
-                ServiceTimeout,
-                f'no time was left for a request to {SERVICES[service]}.',
-                outcome=Outcome.NOT_APPLIED,
-            )
-        return min(self._connect_timeout_s, left_s), min(self._timeout_s, left_s)
 
     def _refused(self, asked: Asked, reply: Reply) -> AmphoraComputeError:
         if reply.reason is None and reply.status in (404, 502, 503):

@@ -9,14 +9,13 @@ from typing import Any
 
 from kiln.compute_drivers.authoring import user_data
 from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.authoring.openstack_networks import NO_NETWORK, split
 from kiln.compute_drivers.nova.translate import FLAVOR, GROUP, IMAGE, KEY_TAG, OWNER_TAG, TYPE
 from kiln.exceptions import InvalidBuildRequest, UnsupportedOperation, UserDataTooLarge
 from kiln.models import BuildRequest
 
 #: The newest microversion in which Nova itself puts files onto servers.
 PERSONALITY = '2.56'
-#: The networks of a server that gets none, as in Nova's own API.
-NO_NETWORK = ('none',)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,20 +191,6 @@ def _check_version(asked: Asked, option: str, version: str, minor: int) -> None:
         raise asked.error(
             UnsupportedOperation,
             f'{option} needs microversion 2.{minor} of Nova; {version} is in use.',
-        )
-
-
-def split(network: str) -> tuple[str, str | None]:
-    """Return the network and the requested address of ``NETWORK=ADDRESS``."""
-    named, _, address = network.partition('=')
-    return named, address or None
-
-
-def check_networks(asked: Asked, networks: Sequence[str], ports: Sequence[str]) -> None:
-    """Raise an error for a server without networks that is to have some nevertheless."""
-    if NO_NETWORK[0] in networks and (len(networks) > 1 or ports):
-        raise asked.error(
-            InvalidBuildRequest, "network 'none' excludes all other networks and ports."
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from kiln.clock import Clock
 from kiln.compute_drivers.authoring.adoption import adopted
 from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.authoring.openstack_networks import NO_NETWORK, split
 from kiln.compute_drivers.nova import translate
 from kiln.compute_drivers.nova.api.client import Services
 from kiln.compute_drivers.nova.building import body
@@ -138,16 +139,19 @@ class Builds:
         if again and (lock or request.port_ids):
             # An earlier request might still compete for the same ports.
             self._take(request.build_key, server_id)
+        elif request.build_key in self._doubted:
+            # The server of an earlier request might still appear, and is the older one.
+            self._doubted[request.build_key] = server_id
         return server_id
 
     def _lock(
         self, asked: Asked, request: BuildRequest, chosen: body.Chosen, *, again: bool
     ) -> tuple[list[str], Sequence[str]]:
         """Return the lock port, if one is used, and the networks that Nova is to plug."""
-        lockable = chosen.networks and chosen.networks != body.NO_NETWORK
+        lockable = chosen.networks and chosen.networks != NO_NETWORK
         if not self._conf.port_lock or request.port_ids or not lockable:
             return [], chosen.networks
-        network_id, address = body.split(chosen.networks[0])
+        network_id, address = split(chosen.networks[0])
         port_id = self._ports.take(
             asked,
             request.owner,

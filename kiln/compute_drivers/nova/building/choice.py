@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.authoring.openstack_networks import check_networks
 from kiln.compute_drivers.nova.building import body
 from kiln.compute_drivers.nova.catalogue import Catalogue
 from kiln.exceptions import InvalidBuildRequest
@@ -45,13 +46,13 @@ def choose(
     if made.personality:
         body.check_personality(asked, made, catalogue.personality_size(asked))
     networks = request.network_ids or (() if request.port_ids else tuple(conf.networks))
-    body.check_networks(asked, networks, request.port_ids)
+    check_networks(asked, networks, request.port_ids)
     sec_groups = request.sec_groups or tuple(conf.security_groups)
     return body.Chosen(
         flavor_id=flavor_id,
         image_id=image_id,
-        networks=catalogue.network_ids(asked, networks),
-        security_groups=catalogue.security_group_ids(asked, sec_groups),
+        networks=catalogue.networks.ids(asked, networks),
+        security_groups=catalogue.networks.group_ids(asked, sec_groups),
         availability_zone=request.availability_zone or conf.availability_zone,
         key_name=named[0] if named else None,
         content=made,

@@ -18,10 +18,10 @@ from kiln.cluster_file.writing import dump
 from kiln.cluster_service.requests import Declare, Request
 from kiln.clusters.exceptions import ClusterDriverError, InvalidCluster, MissingCapability
 from kiln.clusters.models import Cluster, OperationState
+from kiln.clusters.placing.counts import resized
 from kiln.clusters.spec import ClusterSpec, NodeGroupSpec
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.db.store import Store
-from kiln.engine.plan.counts import resized
 from kiln.exceptions import KilnError
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from kiln.cluster_drivers.command.command_driver import CommandDriver
 from kiln.cluster_drivers.command.documents import Secrets
-from kiln.cluster_drivers.command.protocol import REFUSED, Verb, changes
+from kiln.cluster_drivers.command.protocol import REFUSED, Verb, changes, lost
 from kiln.clusters.models import Cluster
+from kiln.clusters.placing.counts import resized
 from kiln.compute_drivers.authoring.bench import CannotBeShown
 from kiln.programs.isolation import LATER
 from kiln.testing.clusters.behaviours.own_engine import OwnEngine
@@ -142,12 +144,32 @@ class ProgramConduct(OwnEngine):
         other = self.record(self.other_spec(), 'kit-one')
         self.assertTrue(self._planned(other, Verb.UPDATE), 'Other values are a change.')
 
+    def test_a_plan_says_which_changes_lose_nodes(self) -> None:
+        cluster = self.record(self.spec(), 'kit-one')
+        group = self.largest(cluster.spec)
+        if group.shape.count < 2:
+            raise CannotBeShown('no group of the cluster has two nodes')
+        result = self._plan(cluster, Verb.CREATE)
+        self.assertEqual(0, lost(result), 'A new cluster loses nothing.')
+        made = self._once(Verb.CREATE, cluster)
+        cluster = dataclasses.replace(cluster, driver_state=made.output.state or {})
+        fewer = dataclasses.replace(group, shape=resized(group.shape, group.shape.count - 1))
+        groups = tuple(fewer if one is group else one for one in cluster.spec.groups)
+        spec = dataclasses.replace(cluster.spec, groups=groups)
+        result = self._plan(dataclasses.replace(cluster, spec=spec), Verb.UPDATE)
+        self.assertGreater(
+            lost(result), 0, 'A node is lost: say in "lost" how many of the changes lose some.'
+        )
+
     def _planned(self, cluster: Cluster, kind: Verb) -> Sequence[str]:
+        return changes(self._plan(cluster, kind))
+
+    def _plan(self, cluster: Cluster, kind: Verb) -> Mapping[str, Any]:
         if Verb.PLAN not in self._bench.driver.verbs_known:
             self.not_for_this_driver('its program has no verb "plan"')
         once = self._once(Verb.PLAN, cluster, kind=kind.value)
         self.assertEqual(0, once.status, f'The plan of {kind} failed: {once.errors!r}')
-        return changes(once.output.result or {})
+        return once.output.result or {}
 
     # ---- runs --------------------------------------------------------------------------------
 

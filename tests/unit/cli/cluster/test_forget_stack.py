@@ -40,6 +40,11 @@ class ForgetStack(MachineShell):
         )
         self.assertEqual({'ready'}, {one['state'] for one in self.json('node', 'list', NAME)})
 
+    def test_heat_has_as_long_for_the_update_as_kiln_waits_whatever_the_stack_was_made_with(self):
+        self.stack['timeout_mins'] = 2
+        self.ok(*self.forget())
+        self.assertEqual(30, self.heat.gone[self.stack['id']]['timeout_mins'])
+
     def test_after_an_interruption_the_update_is_not_repeated(self):
         self.heat.fail('the engine was killed')
         self.fails(ExitCode.UNFORESEEN, *self.forget())
@@ -59,6 +64,15 @@ class ForgetStack(MachineShell):
         said = self.fails(ExitCode.UNFORESEEN, *self.forget())
         self.assertIn('after the update it is UPDATE_FAILED', said)
         self.assertNotIn('DELETE', self.changes)
+        self.ok(*self.forget())
+        self.assertEqual({}, self.heat.stacks)
+
+    def test_a_change_of_somebody_else_that_failed_is_not_gone_on_with(self):
+        for action in ('CREATE', 'UPDATE', 'ROLLBACK', 'CHECK'):
+            self.stack.update(action=action, status='FAILED', reason='no room')
+            said = self.fails(ExitCode.UNFORESEEN, *self.forget())
+            self.assertIn(f'it is {action}_FAILED, and an update would also do', said)
+            self.assertEqual([], self.changes)
 
     def test_an_update_that_would_lose_a_server_is_not_made(self):
         # As if somebody had changed what the stack has.

@@ -1,5 +1,6 @@
 """What an engine of a driver's own foresees, in a plan."""
 
+from kiln.cli.exit_codes import ExitCode
 from tests.unit.cli.cluster.driver_shell import STACK, DriverShell
 
 PREVIEW = """
@@ -32,3 +33,30 @@ class Previews(DriverShell):
     def test_a_driver_without_a_preview_says_that_its_changes_are_not_shown(self):
         self.install(STACK)
         self.assertIn('plans nodes by itself', self.plan())
+
+
+class Losses(DriverShell):
+    """Changes of a cluster whose engine plans its nodes by itself, without --yes."""
+
+    def begun(self, body):
+        self.install(STACK, PREVIEW.format(body))
+        self.ok('up', str(self.path))
+
+    def change(self, before, after):
+        self.page(self.path.read_text().replace(before, after))
+        return 'up', str(self.path)
+
+    def test_what_its_engine_would_lose_is_confirmed(self):
+        self.begun("return [Loss('a node is replaced')] if plan.kind.value == 'update' else []")
+        changed = self.change('debian-13', 'debian-14')
+        self.assertIn('web loses what is on nodes', self.fails(ExitCode.USAGE, *changed))
+        self.ok(*changed, '--yes')
+
+    def test_what_its_engine_keeps_is_not(self):
+        self.begun("return ['a node is added']")
+        self.ok(*self.change('debian-13', 'debian-14'))
+
+    def test_fewer_nodes_are_confirmed_whatever_its_engine_foresees(self):
+        self.begun('return []')
+        changed = self.change('count: 2', 'count: 1')
+        self.assertIn('web loses 1 node', self.fails(ExitCode.USAGE, *changed))

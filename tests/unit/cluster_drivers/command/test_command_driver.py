@@ -1,74 +1,21 @@
 """A command driver with a program for the shell: requests, answers and secrets."""
 
+import base64
 import dataclasses
 import json
 import os
 import pathlib
 import tempfile
-import threading
 import unittest
 
-from kiln.cluster_drivers.discovery.directory import load_directory
-from kiln.cluster_drivers.values import PlannedChange, Progress
+from kiln.cluster_drivers.answers import checked
+from kiln.cluster_drivers.values import Loss, PlannedChange, Progress
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import OperationKind
 from kiln.clusters.spec import MachineSpec
-from kiln.programs.detached import Runs
-from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
-from tests.unit.cluster_drivers.command.folders import DESCRIBED, DRIVER, write_driver
-
-DONE = """echo '{"type": "result"}'"""
-CREDENTIALS = 'kit'
-
-
-class CommandCase(unittest.TestCase):
-    def setUp(self):
-        self.root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        self.clock = VirtualClock()
-        self.operation = None
-        self.soon = threading.Event()
-        self.addCleanup(self.end_all)
-
-    def end_all(self):
-        last = self.runs().latest() if hasattr(self, 'cluster') else None
-        if last is not None:
-            last.kill()
-
-    def runs(self):
-        return Runs(self.root / 'runs', self.cluster.id)
-
-    def driver(self, cases, *, yaml=DRIVER, described=DESCRIBED, machine=None):
-        """Open a driver with a program, and declare a cluster of it."""
-        driver_class = load_directory(
-            write_driver(self.root, cases, yaml=yaml, described=described)
-        )
-        driver = driver_class.open()
-        driver.runs_in, driver.clock = self.root / 'runs', self.clock
-        driver.variables = {'AT': str(self.root)}
-        self.cluster = samples.cluster(driver_class, machine or MachineSpec(), 3)
-        return driver
-
-    def call(self, driver, method, **more):
-        context = samples.context(
-            credentials=CREDENTIALS, operation=self.operation, poll_soon=self.soon.set
-        )
-        report = getattr(driver, method)(context=context, cluster=self.cluster, **more)
-        changes = {
-            name: value
-            for name in ('driver_handle', 'driver_state')
-            if (value := getattr(report, name)) is not None
-        }
-        self.cluster = dataclasses.replace(self.cluster, **changes)
-        return report
-
-    def create(self, driver):
-        return self.call(driver, 'create_cluster', cluster_create_timeout=60.0)
-
-    def polled(self, driver):
-        """Wait for the end of the run, and poll."""
-        self.runs().latest().wait()
-        return self.call(driver, 'update_cluster_status')
+from tests.unit.cluster_drivers.command.cases import DONE, CommandCase
+from tests.unit.cluster_drivers.command.folders import DESCRIBED, DRIVER
 
 
 class Requests(CommandCase):
@@ -99,7 +46,7 @@ class Requests(CommandCase):
         self.assertEqual(('work', 3), (group['name'], group['count']))
         first = given['request_id']
         self.cluster = dataclasses.replace(self.cluster, generation=2)
-        self.call(driver, 'update_cluster', rollback=True)
+        self.ask(driver, 'update_cluster', rollback=True)
         self.polled(driver)
         given = json.loads((self.root / 'given').read_text())
         self.assertEqual('rollback', given['kind'])
@@ -173,108 +120,41 @@ class Requests(CommandCase):
         self.polled(driver)
         self.assertIs(Progress.COMPLETE, self.polled(driver).progress)
 
-    def test_another_request_ends_the_run_of_the_first(self):
-        driver = self.driver(f'create) while :; do sleep 60; done ;; delete) {DONE} ;;')
-        self.create(driver)
-        report = self.call(driver, 'delete_cluster')
-        self.assertEqual('A former run of its program is ending.', report.reason)
-        self.polled(driver)
-        self.assertIs(Progress.COMPLETE, self.polled(driver).progress)
-
-    def test_what_was_abandoned_is_cancelled_if_the_program_can(self):
+    def test_all_events_are_told_before_the_end(self):
         driver = self.driver(
-            f'create) exit 75 ;; cancel) cat >"$AT/given"; {DONE} ;; delete) {DONE} ;;',
-            described=DESCRIBED.replace('"create"', '"create", "cancel"'),
+            'create) for i in $(seq 450); do '
+            'echo "{\\"type\\": \\"progress\\", \\"message\\": \\"n$i\\"}"; '
+            f'done; {DONE} ;;'
         )
         self.create(driver)
-        created = self.cluster.driver_state['request']['id']
-        self.polled(driver)
-        self.call(driver, 'delete_cluster')
-        self.polled(driver)
-        self.assertIs(Progress.COMPLETE, self.polled(driver).progress)
-        given = json.loads((self.root / 'given').read_text())
-        self.assertEqual(('cancel', created), (given['verb'], given['request_id']))
-
-    def test_a_run_of_another_host_is_left_alone_until_its_deadline(self):
-        driver = self.driver(f'create) {DONE} ;;')
-        self.create(driver)
-        driver.runs_in = self.root / 'other'
-        with self.assertRaises(ClusterDriverError) as caught:
-            self.call(driver, 'update_cluster_status')
-        self.assertTrue(caught.exception.retryable)
-        self.clock.advance(121)
-        self.assertIs(Progress.IN_PROGRESS, self.call(driver, 'update_cluster_status').progress)
-        Runs(self.root / 'other', self.cluster.id).latest().wait()
-
-
-class Cancelled(CommandCase):
-    """Requests whose operation was cancelled, and what a check does about them."""
-
-    STATUS = 'status) echo \'{"type": "result", "condition": "complete"}\' ;;'
-
-    def begun(self, cases, **more):
-        driver = self.driver(f'{cases} {self.STATUS}', **more)
-        self.operation = 'deletion'
-        self.call(driver, 'delete_cluster')
-        return driver
-
-    def checked(self, driver):
-        self.operation = 'check'
-        return self.call(driver, 'update_cluster_status')
-
-    def test_a_run_at_work_is_ended_and_not_begun_again(self):
-        driver = self.begun('delete) echo x >>"$AT/calls"; while :; do sleep 60; done ;;')
-        report = self.checked(driver)
-        self.assertEqual('A former run of its program is ending.', report.reason)
         self.runs().latest().wait()
-        report = self.checked(driver)
-        self.assertIs(Progress.COMPLETE, report.progress)
-        self.assertIsNone(self.cluster.driver_state['request'])
-        self.assertEqual(1, self.runs().latest().number)
+        told, report = [], None
+        while report is None or report.progress is Progress.IN_PROGRESS:
+            self.soon.clear()
+            report = self.call(driver, 'update_cluster_status')
+            told += report.events
+            self.assertTrue(report.progress is Progress.COMPLETE or self.soon.is_set())
+        self.assertEqual([f'n{i}' for i in range(1, 451)], told)
 
-    def test_what_was_to_be_repeated_is_not_repeated(self):
-        driver = self.begun('delete) exit 75 ;;')
-        self.runs().latest().wait()
-        self.clock.advance(50)
-        self.assertIs(Progress.COMPLETE, self.checked(driver).progress)
-        self.assertEqual(1, self.runs().latest().number)
-
-    def test_a_deletion_that_was_cancelled_begins_no_creation(self):
-        driver = self.driver(f'create) while :; do sleep 60; done ;; {self.STATUS}')
-        self.operation = 'creation'
-        self.create(driver)
-        self.operation = 'deletion'
-        self.call(driver, 'delete_cluster')
-        self.runs().latest().wait()
-        self.assertIs(Progress.COMPLETE, self.checked(driver).progress)
-        self.assertEqual(1, self.runs().latest().number)
-
-    def test_the_program_cancels_it_if_it_can_even_after_the_deadline(self):
-        driver = self.begun(
-            f'delete) exit 75 ;; cancel) cat >"$AT/given"; {DONE} ;;',
-            described=DESCRIBED.replace('"create"', '"create", "cancel"'),
-        )
-        deleted = self.cluster.driver_state['request']['id']
-        self.runs().latest().wait()
-        self.clock.advance(7200)
-        self.assertIn('cancels', self.checked(driver).reason)
-        self.runs().latest().wait()
-        self.assertIs(Progress.COMPLETE, self.checked(driver).progress)
-        given = json.loads((self.root / 'given').read_text())
-        self.assertEqual(('cancel', deleted), (given['verb'], given['request_id']))
-        self.assertGreater(given['deadline'], self.clock.time())
-
-    def test_an_operation_that_is_retried_goes_on(self):
-        os.mkfifo(self.root / 'go')
-        driver = self.begun(f'delete) read x <"$AT/go"; {DONE} ;;')
-        self.checked(driver)
-        self.runs().latest().wait()
-        self.operation = 'deletion'
-        self.call(driver, 'delete_cluster')
-        while self.runs().latest().number < 2:
-            self.call(driver, 'update_cluster_status')
-        (self.root / 'go').write_text('\n')
-        self.assertIs(Progress.COMPLETE, self.polled(driver).progress)
+    def test_what_cannot_be_stored_is_nonsense_and_the_cluster_can_be_deleted(self):
+        deep = '{"a": ' * 45 + '1' + '}' * 45
+        for said in (
+            '{"type": "state", "state": {"cpu": NaN}}',
+            '{"type": "state", "state": {"cpu": 1e999}}',
+            f'{{"type": "state", "state": {deep}}}',
+            '{"type": "state", "handle": "a\\u0000b"}',
+        ):
+            with self.subTest(said), tempfile.TemporaryDirectory() as folder:
+                self.root = pathlib.Path(folder)
+                (self.root / 'said').write_text(said + '\n')
+                driver = self.driver(f'create) cat "$AT/said"; {DONE} ;; delete) {DONE} ;;')
+                self.create(driver)
+                report = self.polled(driver)
+                self.assertIs(Progress.FAILED, report.progress)
+                self.assertIn('line 1 of its output', report.reason)
+                checked('acme', 'update_cluster_status', report)
+                self.ask(driver, 'delete_cluster')
+                self.assertIs(Progress.COMPLETE, self.polled(driver).progress)
 
 
 class Noticed(CommandCase):
@@ -345,6 +225,27 @@ class Plans(CommandCase):
         self.assertEqual(('resize', {'nodes': ['n3']}), (asked['kind'], asked['remove']))
         self.assertIsNone(self.runs().latest(), 'a plan is not a run')
 
+    def test_the_changes_that_lose_nodes_are_losses(self):
+        for lost, losses in (0, []), (1, ['n3 is removed']):
+            with self.subTest(lost=lost), tempfile.TemporaryDirectory() as folder:
+                self.root = pathlib.Path(folder)
+                said = self.planned(
+                    'plan) echo \'{"type": "result", "changes": ["n3 is removed", "n1 is new"], '
+                    f'"lost": {lost}}}\' ;;'
+                )
+                self.assertEqual(['n3 is removed', 'n1 is new'], said)
+                self.assertEqual(losses, [line for line in said if isinstance(line, Loss)])
+
+    def test_a_number_of_losses_that_is_none_is_nonsense(self):
+        for lost in '"1"', 'true', '-1', '2':
+            with self.subTest(lost), tempfile.TemporaryDirectory() as folder:
+                self.root = pathlib.Path(folder)
+                with self.assertRaisesRegex(ClusterDriverError, 'understood: .*"lost"'):
+                    self.planned(
+                        'plan) echo \'{"type": "result", "changes": ["n3 is removed"], '
+                        f'"lost": {lost}}}\' ;;'
+                    )
+
     def test_without_the_verb_the_plan_says_so(self):
         with self.assertRaisesRegex(ClusterDriverError, 'Its program has no verb "plan".'):
             self.planned('*) exit 1 ;;', described=DESCRIBED)
@@ -375,6 +276,30 @@ class Secret(CommandCase):
         for name in 'document', 'env':
             self.assertNotIn(samples.SECRET, (self.root / name).read_text())
         self.assertNotIn('named', (self.root / 'document').read_text())
+
+    def test_a_secret_of_several_lines_is_masked_however_it_is_printed(self):
+        lines = ['-----BEGIN KEY-----', 'hunter2hunter2', 'swordfish!']
+        printed = json.dumps('\n'.join(lines))
+        encoded = base64.b64encode('\n'.join(lines).encode()).decode()
+        for said, ending in (
+            (f'{{"type": "progress", "message": {printed}}}', 'exit 0'),
+            (f'{{"type": "error", "message": {printed}}}', 'exit 1'),
+            (f'no JSON: {printed}', 'exit 0'),
+            (f'{{"type": "error", "message": "{encoded}"}}', 'exit 1'),
+        ):
+            with (
+                self.subTest(said, ending=ending),
+                tempfile.TemporaryDirectory() as folder,
+            ):
+                self.root = pathlib.Path(folder)
+                self.secrets = samples.Secret('\n'.join(lines))
+                (self.root / 'said').write_text(f'{said}\n')
+                driver = self.driver(f'create) cat "$AT/said"; printf {printed} >&2; {ending} ;;')
+                reports = [self.create(driver), self.polled(driver)]
+                for line in lines:
+                    self.assertNotIn(line, repr(reports))
+                self.assertNotIn(encoded[:-4], repr(reports))
+                self.assertIn('***', repr(reports))
 
     def test_a_secret_that_a_program_prints_is_masked_wherever_it_is_shown(self):
         said = f'"{samples.SECRET}"'

@@ -59,7 +59,9 @@ class Lines(unittest.TestCase):
         for line, words in (
             (b'Hello, world', "is not JSON: 'Hello, world'"),
             (b'\xff\xfe', 'is not JSON'),
-            (b'[' * 1000, 'is not JSON'),
+            (b'[' * 1000, 'is nested more than 40 deep'),
+            (b'{"a": NaN}', 'is not JSON'),
+            (b'{"a": -1e999}', 'is not JSON'),
             (b'[1]', 'is not a JSON object'),
             (b'{"message": "x"}', 'has no type, such as "progress" or "result"'),
             (b'{"type": 1}', 'has no type, such as "progress" or "result"'),
@@ -82,8 +84,10 @@ class Lines(unittest.TestCase):
     def test_no_more_is_read_than_the_limits(self):
         long = read_output(b'{"type": "progress", "message": "%s"}' % (b'x' * LONGEST_LINE))
         self.assertIn(f'has more than {LONGEST_LINE} bytes', long.nonsense)
-        many = read_output(b'{"type":"a"}\n' * (MOST_LINES + 5))
+        many = read_output(lines(PROGRESS) * (MOST_LINES + 5) + lines(STATE, RESULT))
         self.assertIn(f'line {MOST_LINES + 1} of its output is one too many', many.nonsense)
+        self.assertEqual(MOST_LINES, len(many.progress))
+        self.assertEqual(({'stack': 7}, True), (many.state, many.result is not None))
         much = read_output(lines(STATE) + b'x' * MOST_BYTES)
         self.assertEqual(f'its output has more than {MOST_BYTES} bytes', much.nonsense)
         self.assertEqual({'stack': 7}, much.state)
@@ -133,7 +137,7 @@ class Endings(unittest.TestCase):
         for said, expected in (
             ({}, 10.0), ({'after_s': 30}, 30.0), ({'after_s': 0}, 1.0), ({'after_s': 1e9}, 300.0),
             ({'after_s': True}, 10.0), ({'after_s': 'soon'}, 10.0),
-            ({'after_s': float('nan')}, 10.0),
+            ({'after_s': float('nan')}, 10.0), ({'after_s': 10**400}, 300.0),
         ):  # fmt: skip
             found = answer(75, read_output(lines({'type': 'result', **said})), b'')
             self.assertEqual(expected, found.after_s)

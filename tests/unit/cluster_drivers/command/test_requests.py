@@ -57,9 +57,31 @@ class Steps(unittest.TestCase):
         for request in 'before', 'now':
             self.assertIs(Step.WATCH, step(seen(5, request, Verb.CANCEL, running=True)))
 
+    def test_a_run_that_is_at_work_long_after_its_end_is_ended(self):
+        for verb in Verb.UPDATE, Verb.CANCEL:
+            self.assertIs(Step.STOP, step(seen(verb=verb, running=True, overdue=True)))
+
     def test_after_a_cancellation_the_request_is_begun(self):
-        for last in (seen(5, 'before', Verb.CANCEL), ended(Ending.FAILED, verb=Verb.CANCEL)):
+        for ending in (Ending.DONE, Ending.FAILED, Ending.REFUSED):
+            last = ended(ending, number=5, request='before', verb=Verb.CANCEL)
             self.assertIs(Step.START, step(last))
+
+    def test_a_cancellation_that_is_not_done_is_called_again(self):
+        for request in 'before', 'now':
+            self.assertIs(Step.CANCEL, step(seen(5, request, Verb.CANCEL)))
+            late = ended(Ending.LATER, request=request, verb=Verb.CANCEL)
+            self.assertIs(Step.CANCEL, step(late))
+            memory = dataclasses.replace(MEMORY, again_at=10.0)
+            self.assertIs(Step.WAIT, step(late, memory, now=9.9))
+            memory = dataclasses.replace(MEMORY, lost=MOST_LOST)
+            self.assertIs(Step.START, step(seen(5, request, Verb.CANCEL), memory))
+
+    def test_nothing_is_begun_once_the_time_is_over(self):
+        for last in (None, seen(), ended(Ending.LATER), ended(Ending.FAILED, number=4)):
+            self.assertIs(Step.START, step(last, now=99.9))
+            self.assertIs(Step.TOO_LATE, step(last, now=100.0))
+        self.assertIs(Step.FINISH, step(ended(Ending.DONE), now=100.0))
+        self.assertIs(Step.CANCEL, step(seen(4, 'before'), now=100.0))
 
     def test_the_end_of_the_request_is_reported(self):
         for ending in (Ending.DONE, Ending.FAILED, Ending.REFUSED):
@@ -75,7 +97,7 @@ class Steps(unittest.TestCase):
 
     def test_a_clock_that_was_set_back_ends_the_wait(self):
         memory = dataclasses.replace(MEMORY, again_at=5000.0)
-        self.assertIs(Step.START, step(ended(Ending.LATER), memory, now=1400.0))
+        self.assertIs(Step.START, step(ended(Ending.LATER), memory, now=50.0))
 
     def test_a_lost_run_is_repeated_until_too_many_were_lost(self):
         self.assertIs(Step.START, step(seen()))
@@ -86,8 +108,8 @@ class Steps(unittest.TestCase):
 class Unwanted(unittest.TestCase):
     """Requests whose operation was cancelled."""
 
-    def last(self, last, *, can_cancel=True):
-        return last_step(last, can_cancel=can_cancel)
+    def last(self, last, memory=MEMORY, *, now=0.0, can_cancel=True):
+        return last_step(memory, last, now, can_cancel=can_cancel)
 
     def test_nothing_is_begun_whatever_the_last_run_was(self):
         for last in (None, ended(Ending.DONE), ended(Ending.FAILED), ended(Ending.REFUSED)):
@@ -104,8 +126,15 @@ class Unwanted(unittest.TestCase):
 
     def test_a_cancellation_is_waited_for_and_then_all_is_forgotten(self):
         self.assertIs(Step.WATCH, self.last(seen(verb=Verb.CANCEL, running=True)))
-        for last in (seen(verb=Verb.CANCEL), ended(Ending.FAILED, verb=Verb.CANCEL)):
-            self.assertIs(Step.FORGET, self.last(last))
+        for ending in (Ending.DONE, Ending.FAILED, Ending.REFUSED):
+            self.assertIs(Step.FORGET, self.last(ended(ending, verb=Verb.CANCEL)))
+
+    def test_a_cancellation_that_is_not_done_is_called_again(self):
+        for last in (seen(verb=Verb.CANCEL), ended(Ending.LATER, verb=Verb.CANCEL)):
+            self.assertIs(Step.CANCEL, self.last(last))
+        memory = dataclasses.replace(MEMORY, again_at=10.0)
+        late = ended(Ending.LATER, verb=Verb.CANCEL)
+        self.assertIs(Step.WAIT, self.last(late, memory, now=9.9))
 
 
 class Remembered(unittest.TestCase):

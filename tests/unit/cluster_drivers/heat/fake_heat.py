@@ -52,6 +52,9 @@ class FakeHeat:
         #: What is to go wrong: Heat is away, cannot show stacks or events, drops the
         #: next update.
         self.away = self.blind = self.mute = self.drops = False
+        #: True if the next creation gets no answer, and is worked off once a test lets it.
+        self.queues = False
+        self.queued = None
         #: Keys of answers that are left out.
         self.omitted = ()
         #: True once the engine of Heat was killed; the next request has another one go on.
@@ -65,6 +68,8 @@ class FakeHeat:
         self.refuses = None
         #: The token that is valid, once one was issued.
         self.token = None
+        #: The project that credentials with a password lead to.
+        self.project = 'p1'
         self._failure = ''
         self._lock = threading.RLock()
 
@@ -223,6 +228,9 @@ class FakeHeat:
         return 200, {'stack': found}
 
     def _create(self, body):
+        if self.queues:
+            self.queues, self.queued = False, body
+            raise Refusal(504, 'MessagingTimeout', 'Timed out waiting for a reply')
         if self.named(body['stack_name']):
             message = f'The Stack ({body["stack_name"]}) already exists.'
             raise Refusal(409, 'StackExists', message)
@@ -256,6 +264,8 @@ class FakeHeat:
         happens(stack)
         self._failure = ''
         if body is not None:
+            # Heat keeps the limit of the last change that brought one.
+            stack['timeout_mins'] = body.get('timeout_mins', stack.get('timeout_mins', 60))
             stack.update(
                 template=body['template'], parameters=body['parameters'], files=body['files'],
                 tags=body['tags'].split(',') if body.get('tags') else [],
@@ -440,7 +450,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return
         if url.path == '/v3/auth/tokens':
             self.heat.token = str(uuid.uuid4())
-            token = {'token': {'expires_at': '2999-01-01T00:00:00.000000Z', 'methods': []}}
+            token = {'token': {
+                'expires_at': '2999-01-01T00:00:00.000000Z', 'methods': [],
+                'project': {'id': self.heat.project, 'name': 'p', 'domain': {'id': 'd'}},
+            }}  # fmt: skip
             self._send(201, json.dumps(token).encode(), **{'X-Subject-Token': self.heat.token})
             return
         if self.heat.token and self.headers.get('X-Auth-Token') != self.heat.token:

@@ -3,6 +3,8 @@
 import dataclasses
 
 from kiln.cluster_drivers.discovery.directory import load_directory
+from kiln.cluster_drivers.heat.adoption import parameter_facts
+from kiln.cluster_drivers.heat.mappings import Definition
 from kiln.cluster_drivers.heat.names import owner_of, tags
 from kiln.cluster_drivers.heat_generated_v1.driver import Driver as GeneratedDriver
 from kiln.cluster_drivers.values import PlannedChange, Progress
@@ -206,6 +208,12 @@ class Plans(AdoptionCase):
             'Heat: parameters that the driver does not set: prometheus (true -> none)', facts
         )
         self.assertNotIn('token', ' '.join(facts))
+
+    def test_the_plain_value_of_what_the_new_template_hides_and_nobody_sets_is_not_shown(self):
+        declared = {'token': {'type': 'string', 'hidden': True, 'default': ''}, 'size': {}}
+        definition = Definition(template={'parameters': declared}, files={}, params={}, shown={})
+        (fact,) = parameter_facts({'token': 'old-and-plain', 'size': '2'}, definition)
+        self.assertEqual('Heat: parameters that the driver does not set: size (2 -> none)', fact)
 
 
 class Refusals(AdoptionCase):

@@ -72,7 +72,7 @@ class Requests(ClientCase):
         (row,) = self.client.stacks(tags='a')
         self.assertEqual((made.id, 'CREATE', 'COMPLETE', ('a', 'b')),
                          (row.id, row.action, row.status, row.tags))  # fmt: skip
-        self.client.update('one', row.id, EMPTY, ['c'])
+        self.client.update('one', row.id, EMPTY, ['c'], 60.0)
         self.assertEqual(('c',), self.client.named('one').tags)
         self.client.delete('one', row.id)
         self.heat.work(WORK_S)

@@ -5,6 +5,7 @@ import unittest
 
 from kiln.cluster_drivers.heat.names import stack_name
 from kiln.cluster_drivers.heat.poller import QUIET_S, TICK_S
+from kiln.cluster_drivers.heat.reports import RPC_S
 from kiln.cluster_drivers.heat.state import CHANGE_TRIES, DELETE_TRIES
 from kiln.cluster_drivers.values import PlannedChange, Progress
 from kiln.clusters.exceptions import ClusterDriverError
@@ -113,6 +114,20 @@ class Creations(DriverCase):
         self.heat.work(WORK_S)
         self.create()
         self.assertIs(Progress.COMPLETE, self.work().progress)
+
+    def test_heat_has_the_create_timeout_of_the_cluster_for_a_creation_and_each_later_change(self):
+        self.cluster = cluster_of(f'create_timeout: 2h\n{FILE}')
+        # A repeat that comes late.
+        self.call('create_cluster', cluster_create_timeout=100.0)
+        self.assertEqual(120, self.heat.named(NAME)['timeout_mins'])
+        self.work()
+        self.change(f'create_timeout: 90m\n{FILE}')
+        self.call('update_cluster')
+        self.assertEqual(90, self.heat.named(NAME)['timeout_mins'])
+
+    def test_an_operation_with_more_time_than_the_create_timeout_gives_it_to_heat(self):
+        self.call('create_cluster', cluster_create_timeout=7200.0)
+        self.assertEqual(120, self.heat.named(NAME)['timeout_mins'])
 
     def test_without_credentials_nothing_is_sent(self):
         self.context = dataclasses.replace(self.context, credentials=None)
@@ -307,6 +322,43 @@ class Deletions(DriverCase):
         self.assertIs(Progress.COMPLETE, self.poll().progress)
 
 
+class UnansweredCreations(DriverCase):
+    """Heat can work off a creation after its client has given it up."""
+
+    #: The time limit of a request, and that of a call of Heat's API.
+    LIMIT_S = 5.0 + RPC_S
+
+    def setUp(self):
+        super().setUp()
+        self.heat.queues = True
+        with self.assertRaises(ClusterDriverError):
+            self.create()
+        self.call('delete_cluster')
+
+    def test_a_deletion_waits_for_as_long_as_the_stack_can_still_be_made(self):
+        report = self.poll()
+        self.assertIs(Progress.IN_PROGRESS, report.progress)
+        self.assertIn('its creation can have been sent without an answer', report.reason)
+        # Another process goes on with the same wait, and so does a repeated deletion.
+        self.driver = generated(self.heat, self.clock)
+        self.assertIs(Progress.IN_PROGRESS, self.poll(self.LIMIT_S - 1).progress)
+        self.call('delete_cluster')
+        self.assertIs(Progress.COMPLETE, self.poll(1).progress)
+
+    def test_a_stack_that_is_made_late_is_deleted(self):
+        self.poll()
+        self.heat._create(self.heat.queued)
+        self.assertIn('kiln has tried again', self.poll().reason)
+        self.assertIn('DELETE', self.methods)
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+        self.assertEqual({}, self.heat.stacks)
+
+    def test_a_creation_that_was_answered_needs_no_wait(self):
+        self.create()
+        self.call('delete_cluster')
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+
+
 class Reports(DriverCase):
     def test_a_failure_names_the_resource_through_nested_stacks(self):
         self.heat.fail('No valid host was found')
@@ -420,3 +472,19 @@ class Checks(DriverCase):
         found = self.driver.validate(self.context, cluster, plan)
         self.assertIn('nodegroups[0].image', [one.path for one in found])
         self.assertEqual([], self.heat.requests)
+
+    def test_a_removal_with_which_others_would_go_is_a_problem_before_anything_is_sent(self):
+        self.cluster = cluster_of(FILE.replace('count: 3', 'flavors: {big: 2, small: 3}'))
+        self.settle()
+        self.change(FILE.replace('count: 3', 'flavors: {big: 2, small: 2}'))
+        requests = list(self.heat.requests)
+        for named, *expected in (
+            ('work-3',),
+            ('work-1', 'would also remove work-5'),
+            ('work-6', 'no node work-6'),
+        ):
+            plan = PlannedChange(kind=OperationKind.RESIZE, named=(named,))
+            problems = self.driver.validate(self.context, self.cluster, plan)
+            self.assertEqual(len(expected), len(problems))
+            self.assertIn(''.join(expected), ''.join(map(str, problems)))
+        self.assertEqual(requests, self.heat.requests)

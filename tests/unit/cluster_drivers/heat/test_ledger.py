@@ -6,7 +6,7 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiln.cluster_drivers.heat.ledger import Ledger, places
+from kiln.cluster_drivers.heat.ledger import Ledger
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.spec import Place
 from tests.unit.cluster_drivers.heat.made import spec_of
@@ -20,6 +20,10 @@ def spec(shape):
 
 def names(ledger):
     return [node.name for node in ledger.nodes]
+
+
+def places(ledger):
+    return [node.place for node in ledger.nodes]
 
 
 class Numbers(unittest.TestCase):
@@ -82,12 +86,16 @@ class Numbers(unittest.TestCase):
 
 class Places(unittest.TestCase):
     def test_flavors_and_zones_are_counted_out(self):
-        found = places(spec('flavors: {x: 2, y: 1}, zones: {a: 2, b: 1}').groups[0].shape)
-        self.assertEqual([Place('x', 'a'), Place('x', 'b'), Place('y', 'a')], found)
+        found = Ledger().changed(spec('flavors: {x: 2, y: 1}, zones: {a: 2, b: 1}'), 1, ())
+        self.assertEqual([Place('x', 'a'), Place('x', 'b'), Place('y', 'a')], places(found))
 
     def test_named_zones_take_turns(self):
-        found = places(spec('count: 3, zones: [a, b]').groups[0].shape)
-        self.assertEqual(['a', 'b', 'a'], [place.zone for place in found])
+        found = Ledger().changed(spec('count: 3, zones: [a, b]'), 1, ())
+        self.assertEqual(['a', 'b', 'a'], [place.zone for place in places(found)])
+
+    def test_the_flavor_of_the_group_is_kept_with_its_nodes(self):
+        found = Ledger().changed(spec('count: 1, flavor: x'), 1, ())
+        self.assertEqual([Place('x', None)], places(found))
 
     def test_nodes_of_other_flavors_stay_when_a_flavor_gets_more(self):
         ledger = Ledger().changed(spec('flavors: {x: 1, y: 1}'), 1, ())

@@ -18,9 +18,8 @@ from tests.unit.cluster_drivers.heat.made import cluster_of
 
 
 class Names(unittest.TestCase):
-    def test_a_name_follows_from_site_cluster_and_group(self):
+    def test_a_name_follows_from_site_and_cluster(self):
         self.assertEqual('kiln-east-c1', stack_name('east', 'c1'))
-        self.assertEqual('kiln-east-c1-work', stack_name('east', 'c1', 'work'))
 
     def test_any_site_gives_a_name_that_heat_takes(self):
         for site in ('a b', 'münchen', 'x' * 300, 'a,b', 'a/b'):

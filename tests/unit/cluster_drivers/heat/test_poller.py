@@ -33,6 +33,36 @@ class Lists:
         return {'name': name}
 
 
+class Hanging:
+    """A client whose list hangs until it may go on, and then ends with an error or without."""
+
+    def __init__(self, error=None):
+        self.asked = 0
+        self.error = error
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def stacks(self, **_):
+        self.asked += 1
+        self.begun.set()
+        self.go_on.wait(30)
+        if self.error:
+            raise self.error
+        yield row('a')
+
+
+class CountedClock(VirtualClock):
+    """A clock that lets a test wait until it was read some times."""
+
+    def __init__(self):
+        super().__init__()
+        self.was_read = threading.Semaphore(0)
+
+    def monotonic(self):
+        now = super().monotonic()
+        self.was_read.release()
+        return now
+
+
 class Polls(unittest.TestCase):
     def setUp(self):
         self.clock = VirtualClock()
@@ -67,14 +97,96 @@ class Polls(unittest.TestCase):
         self.assertEqual('IN_PROGRESS', self.poller.row(client, 'east', 'a').status)
         self.assertEqual(3, len(client.asked))
 
-    def test_a_list_that_fails_is_an_error_for_each_that_asks_and_is_tried_again(self):
+    def test_a_list_that_fails_is_an_error_for_each_that_asks_and_the_next_tick_tries_again(self):
         client = Lists(row('a'))
         client.error = HeatUnavailable('away')
-        for _ in range(2):
-            with self.assertRaises(HeatUnavailable):
+        raised = []
+        for _ in range(50):
+            with self.assertRaises(HeatUnavailable) as caught:
                 self.poller.row(client, 'east', 'a')
+            raised.append(caught.exception)
+        self.assertEqual(1, len(client.asked))
+        self.assertEqual({('away', True)}, {(one.reason, one.retryable) for one in raised})
+        # Each caller masks and extends its own.
+        self.assertEqual(50, len({id(one) for one in raised}))
         client.error = None
+        self.clock.advance(TICK_S)
         self.assertEqual('a', self.poller.row(client, 'east', 'a').name)
+
+    def test_callers_that_waited_for_a_list_that_hung_and_failed_do_not_try_it_again(self):
+        client = Hanging(HeatUnavailable('no answer'))
+        errors = []
+
+        def poll():
+            try:
+                self.poller.row(client, 'east', 'a')
+            except HeatUnavailable as exc:
+                errors.append(exc.reason)
+
+        threads = [threading.Thread(target=poll) for _ in range(8)]
+        threads[0].start()
+        client.begun.wait(10)
+        for thread in threads[1:]:
+            thread.start()
+        self.clock.advance(60.0)
+        client.go_on.set()
+        for thread in threads:
+            thread.join(10)
+        poll()
+        self.assertEqual(['no answer'] * 9, errors)
+        self.assertEqual(1, client.asked)
+
+    def test_a_change_does_not_wait_for_a_list_that_hangs_and_is_not_covered_by_it(self):
+        client = Hanging()
+        thread = threading.Thread(target=self.poller.row, args=(client, 'east', 'b'))
+        thread.start()
+        client.begun.wait(10)
+        changed = threading.Event()
+
+        def change():
+            with self.poller.changing(client, 'east', 'a'):
+                pass
+            changed.set()
+
+        changing = threading.Thread(target=change)
+        changing.start()
+        in_time = changed.wait(5)
+        client.go_on.set()
+        thread.join(10)
+        changing.join(10)
+        self.assertTrue(in_time)
+        self.poller.row(client, 'east', 'b')
+        self.assertEqual(1, client.asked)
+        self.poller.row(client, 'east', 'a')
+        self.assertEqual(2, client.asked)
+
+    def test_a_change_before_a_list_that_breaks_off_still_counts(self):
+        client = Lists(row('a'))
+        self.poller.row(client, 'east', 'a')
+        with self.poller.changing(client, 'east', 'a'):
+            pass
+        client.error = ValueError('not a list at all')
+        with self.assertRaises(ValueError):
+            self.poller.row(client, 'east', 'a')
+        client.error, client.rows = None, [row('a', 'COMPLETE')]
+        self.assertEqual('COMPLETE', self.poller.row(client, 'east', 'a').status)
+
+    def test_callers_that_waited_for_a_slow_list_are_served_by_it(self):
+        clock, client = CountedClock(), Hanging()
+        poller = HeatPoller(clock)
+        threads = [
+            threading.Thread(target=poller.row, args=(client, 'east', 'a')) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        # Each reads the time once, and the one that requests the list twice.
+        for _ in range(9):
+            self.assertTrue(clock.was_read.acquire(timeout=10))
+        clock.advance(2 * TICK_S)
+        client.go_on.set()
+        for thread in threads:
+            thread.join(10)
+        self.assertEqual(1, client.asked)
 
     def test_many_threads_share_one_list(self):
         client = Lists(row('a'))

@@ -6,6 +6,9 @@ import sqlite3
 import stat
 import threading
 
+from oslo_config import cfg
+
+from kiln.compute_drivers.appliance.conf import opts
 from kiln.compute_drivers.authoring.machine_pool import Standing
 from kiln.exceptions import (
     ConfigurationError,
@@ -17,6 +20,7 @@ from kiln.exceptions import (
     ResourceNotFoundError,
     ServiceUnavailable,
     UnsupportedOperation,
+    Verdict,
 )
 from kiln.models import Ability, AmphoraType, State
 from tests.unit.compute_drivers.appliance.samples import PoolCase, options_of, pool
@@ -36,7 +40,9 @@ class Opening(PoolCase):
         before = threading.active_count()
         driver = self.open_driver(pool(2))
         list(driver.list_amphorae())
-        driver.check()
+        self.assertGreaterEqual(driver.check().latency_s, 0.0)
+        (crew,) = [one for one in threading.enumerate() if one.name == 'kiln-appliance']
+        self.assertTrue(crew.daemon, 'a process that forgets to close it ends all the same')
         self.assertEqual(before + 1, threading.active_count())
         driver.close()
         self.assertEqual(before, threading.active_count())
@@ -65,6 +71,22 @@ class Opening(PoolCase):
             with self.assertRaisesRegex(ConfigurationError, f'option {option} is not set'):
                 type(self).open_with(options_of(**{**given, option: None}))
 
+    def test_one_probe_or_worker_can_be_enough_and_none_is_refused(self):
+        conf = cfg.ConfigOpts()
+        conf([], default_config_files=[])
+        conf.register_opts(opts, 'pool')
+        for name in ('probe_failures', 'probe_successes', 'command_workers', 'probe_workers'):
+            conf.set_override(name, 1, 'pool')
+            self.assertEqual(1, conf.pool[name])
+            with self.assertRaises(ValueError):
+                conf.set_override(name, 0, 'pool')
+        for name in ('command_workers', 'probe_workers'):
+            with self.assertRaises(ValueError):
+                conf.set_override(name, 257, 'pool')
+        for name in ('claim_timeout', 'wipe_timeout', 'command_timeout', 'console_timeout'):
+            with self.assertRaises(ValueError):
+                conf.set_override(name, 0.0, 'pool')
+
     @staticmethod
     def open_with(options):
         from kiln.compute_drivers.appliance.driver import ApplianceDriver
@@ -78,6 +100,15 @@ class Opening(PoolCase):
         )
         with self.assertRaisesRegex(ConfigurationError, 'Cannot keep claims in'):
             self.open_with(options)
+
+    def test_its_directory_is_made_with_those_above_it(self):
+        state_dir = self.folder / 'far' / 'away' / 'state'
+        self.inventory.write_text('')
+        driver = self.open_with(
+            options_of(inventory=str(self.inventory), state_dir=str(state_dir))
+        )
+        self.addCleanup(driver.close)
+        self.assertTrue((state_dir / 'locks').is_dir())
 
     def test_its_directory_is_accessible_only_to_kiln(self):
         self.open_driver(pool(1))
@@ -98,8 +129,10 @@ class Able(PoolCase):
         text = pool(1) + '[machines.other]\naddresses = ["192.0.2.9"]\nreboot = ["/bin/true"]\n'
         driver = self.open_driver(text)
         amphora_id = driver.build(**METAL)
-        with self.assertRaisesRegex(UnsupportedOperation, 'machine m1 has no reboot command'):
+        said = 'machine m1 has no reboot command'
+        with self.assertRaisesRegex(UnsupportedOperation, said) as caught:
             driver.reboot(amphora_id)
+        self.assertEqual(amphora_id, caught.exception.amphora_id)
 
     def test_limits_follow_the_types_and_claim_commands_of_the_machines(self):
         driver = self.open_driver(pool(1))
@@ -123,8 +156,9 @@ class Able(PoolCase):
             (driver.validate_image, 'v1'),
         ):
             sentence = f'no machine of the inventory has it. Known: {known}.'
-            with self.assertRaisesRegex(InvalidRequest, sentence):
+            with self.assertRaisesRegex(InvalidRequest, sentence) as caught:
                 ask('other')
+            self.assertEqual('other', caught.exception.resource_id)
 
     def test_an_amphora_is_described_by_its_machine(self):
         driver = self.open_driver(pool(1, each='zone = "az1"\nflavors = ["small"]\n'))
@@ -161,6 +195,9 @@ class Working(PoolCase):
         seen = self.folder / 'seen'
         body = f'mkdir {seen}; cp -p * {seen}; env > {seen}/env; ls -ld . > {seen}/ls'
         driver = self.open_commanded(claim=body, more='labels = {rack = "r12"}\n')
+        # What a process that was killed can have left.
+        for what in ('reboot', 'probe'):
+            (self.folder / 'state' / 'run' / f'm1.{what}').mkdir()
         amphora_id = self.built(
             driver, user_data=SECRET, keys=['ssh-ed25519 AAAA me'], build_key='k1',
             config_drive_files={'/etc/key.pem': (SECRET, 0o600, 'root')}, image_id='v1',
@@ -277,8 +314,10 @@ class Working(PoolCase):
     def test_a_failed_console_command_is_reported(self):
         driver = self.open_commanded(console='echo no cable; exit 1')
         amphora_id = self.built(driver)
-        with self.assertRaisesRegex(ServiceUnavailable, 'machine m1: .*no cable'):
+        with self.assertRaisesRegex(ServiceUnavailable, 'machine m1: .*no cable') as caught:
             driver.console_log(amphora_id)
+        # It is about one machine, not about the pool.
+        self.assertIs(Verdict.NEUTRAL, caught.exception.circuit)
 
     def test_a_probe_can_be_a_command_and_its_failures_are_reported(self):
         up = self.folder / 'up'
@@ -373,9 +412,14 @@ class Operating(PoolCase):
 
     def test_maintenance_set_in_the_inventory_is_ended_only_there(self):
         driver = self.open_driver(pool(1, each='maintenance = "a fan"\n'))
-        with self.assertRaisesRegex(InvalidRequest, 'Remove it there'):
+        with self.assertRaisesRegex(InvalidRequest, 'Remove it there') as caught:
             driver.maintain('m1', None)
+        self.assertEqual('m1', caught.exception.resource_id)
+        # A reason of its own counts once that of the inventory is gone.
+        driver.maintain('m1', 'a cable')
         self.assertEqual('a fan', self.standing(driver).reason)
+        self.inventory.write_text(pool(1))
+        self.assertEqual('a cable', self.standing(driver).reason)
 
     def test_a_manually_wiped_machine_is_released(self):
         wipe = self.program('wipe', 'exit 1')

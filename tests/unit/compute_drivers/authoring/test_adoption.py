@@ -103,6 +103,9 @@ class Adopting(unittest.TestCase):
         again = dataclasses.replace(request, keys=('another',), user_data=b'another', metadata={})
         self.assertEqual('id-1', adopted(again, made))
 
+    def test_a_name_that_the_backend_cannot_read_is_unknown(self):
+        self.assertEqual('id-1', adopted(request(), found(name='')))
+
     def test_the_error_names_the_amphora_each_difference_and_the_remedy(self):
         with self.assertRaises(BuildDiffers) as caught:
             adopted(request(flavor='large', image_id='i'), found(flavor='small', image_id='j'))

@@ -38,6 +38,10 @@ class Flavors(unittest.TestCase):
             parse_flavors('small: 0.5 cpu, 512 MiB; big.1:4 CPUs,4g , 4096 pids;\n free:'),
         )
 
+    def test_the_least_that_an_engine_allows_is_a_limit(self):
+        least = Flavor(nano_cpus=10_000_000, memory=6 * MIB, pids=1)
+        self.assertEqual({'a': least}, parse_flavors('a: 0.01 cpu, 6 MiB, 1 pids'))
+
     def test_an_empty_option_means_no_flavors(self):
         self.assertEqual({}, parse_flavors(' ; \n'))
 
@@ -51,6 +55,10 @@ class Flavors(unittest.TestCase):
             ('a: 0.001 cpu', 'less than 0.01'),
             ('a: 1 MiB', 'less than 6 MiB'),
             ('a: 0 pids', 'allows no process'),
+            ('a: fast, 0 pids', "'fast' is neither"),
+            (f'a: {"9" * 400} MiB', 'is neither'),
+            (f'a: {"9" * 400} cpus', 'is neither'),
+            (f'a: {"9" * 5000} pids', 'is neither'),
             ('a: ,', 'flavor a'),
         ):
             with self.subTest(text), self.assertRaises(ConfigurationError) as caught:

@@ -71,6 +71,16 @@ class Labels(unittest.TestCase):
             labels,
         )  # fmt: skip
 
+    def test_what_a_build_does_not_have_has_no_label(self):
+        labels = names.labels_of(request(), zone='z', unfinished=False, health=False)
+        self.assertEqual({'kiln.owner', 'kiln.key', 'kiln.name', 'kiln.zone'}, labels.keys())
+
+    def test_the_keys_of_metadata_can_be_read_by_people(self):
+        labels = names.labels_of(
+            request(metadata={'for: web #1/a=b': 'x'}), zone='z', unfinished=False, health=False
+        )
+        self.assertEqual('x', labels['kiln.meta.for: web #1/a%3Db'])
+
     def test_labels_are_found_in_lists_and_inspects(self):
         self.assertEqual({'a': 'b'}, names.labels_in({'Labels': {'a': 'b'}}))
         self.assertEqual({'a': 'b'}, names.labels_in({'Config': {'Labels': {'a': 'b'}}}))

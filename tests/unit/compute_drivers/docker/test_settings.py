@@ -94,6 +94,9 @@ class Written(unittest.TestCase):
         self.assertEqual(64 << 20, made.shm_size)
         self.assertEqual(('192.0.2.1',), made.dns)
         self.assertEqual('small', made.flavor)
+        self.assertEqual(1_000_000_000, made.flavors['small'].nano_cpus)
+        self.assertEqual(('always', 0), read(restart='always').restart)
+        self.assertEqual('65535/tcp', read(publish=['65535']).publish[0][0])
 
     def test_a_mistake_is_reported_with_its_option(self):
         for option, value in (
@@ -108,6 +111,16 @@ class Written(unittest.TestCase):
             with self.subTest(option, value=value), self.assertRaises(ConfigurationError) as found:
                 read(**{option: value})
             self.assertIn(option, str(found.exception))
+
+    def test_a_mistake_keeps_what_was_wrong_as_its_cause(self):
+        with self.assertRaises(ConfigurationError) as caught:
+            read(dns=['one'])
+        self.assertIsInstance(caught.exception.__cause__, ValueError)
+
+    def test_an_unknown_flavor_is_reported_with_the_known_ones(self):
+        for flavors, known in (('', 'none'), ('a: 1 cpu; b: 2 cpu', 'a, b')):
+            with self.assertRaisesRegex(ConfigurationError, rf'among flavors \({known}\)'):
+                read(flavors=flavors, flavor='c')
 
     @given(st.text(alphabet='0123456789:./tcpudx[]', max_size=20))
     def test_any_text_is_a_port_or_a_configuration_error(self, text):

@@ -5,6 +5,7 @@ import json
 import threading
 import uuid
 
+from kiln.compute_drivers.authoring.adoption import adopted
 from kiln.compute_drivers.heat.building.names import stack_name
 from kiln.compute_drivers.heat.translate import LOST
 from kiln.exceptions import (
@@ -18,7 +19,7 @@ from kiln.exceptions import (
     QuotaExceeded,
     ServiceUnavailable,
 )
-from kiln.models import State
+from kiln.models import BuildRequest, State
 from tests.unit.compute_drivers.heat.cloud import (
     SERVERS,
     STACKS,
@@ -31,6 +32,7 @@ from tests.unit.compute_drivers.heat.samples import ID
 
 NAME = stack_name('east', 'k-1')
 SHOW = f'GET /stacks/{NAME}/{ID}'
+UNSHOWN = refused(500, 'Exception', 'the engine did not answer')
 EXISTS = refused(409, 'StackExists', f'The Stack ({NAME}) already exists.')
 
 
@@ -67,6 +69,13 @@ class Building(StackCase):
         with self.assertRaises(BuildDiffers) as caught:
             self.build(amphora_flavor='small')
         self.assertEqual((ID, 'k-1'), (caught.exception.amphora_id, caught.exception.build_key))
+
+    def test_a_repeat_that_meets_a_stack_that_heat_cannot_show_is_not_taken_unchecked(self):
+        self.taken()
+        self.cloud.answers[SHOW] = UNSHOWN
+        with self.assertRaises(ServiceUnavailable) as caught:
+            self.build(amphora_flavor='small')
+        self.assertTrue(caught.exception.retryable)
 
     def test_a_stack_of_somebody_else_under_the_name_is_neither_taken_nor_changed(self):
         for tags in (
@@ -203,6 +212,31 @@ class Finding(StackCase):
         self.stacks = [stack()]
         self.cloud.answers[f'GET /stacks/one/{ID}'] = {'stack': {'parameters': {'name': 'web-1'}}}
         self.assertEqual(LOST, self.driver.status(ID).fault)
+        self.assertEqual('web-1', self.driver.get_amphora(amphora_id=ID).name)
+
+    def test_a_stack_that_heat_lists_and_cannot_show_has_what_its_row_says(self):
+        other = '00000002-0000-4000-8000-000000000000'
+        shown = stack('CREATE_FAILED', id=other, stack_name='two', tags=[
+            'kiln-site:east', 'kiln-key:k-2'])  # fmt: skip
+        self.cloud.answers[f'GET /stacks/two/{other}'] = {'stack': {'parameters': {'name': 'two'}}}
+        for answer in (UNSHOWN, refused(404, 'EntityNotFound', 'The Stack (x) is not there.')):
+            with self.subTest(answer):
+                self.cloud.answers[f'GET /stacks/{NAME}/{ID}'] = answer
+                self.stacks = [stack('CREATE_FAILED', stack_name=NAME), shown]
+                found, beside = self.driver.list_amphorae()
+                self.assertEqual((ID, 'k-1', 'east', State.ERROR, '', None), (
+                    found.id, found.build_key, found.owner, found.state, found.name,
+                    found.availability_zone))  # fmt: skip
+                self.assertEqual('two', beside.name)
+                self.assertEqual(found, self.driver.get_amphora(amphora_id=ID))
+                self.assertEqual(found, self.driver.find_build('k-1'))
+                # What is unknown speaks neither for nor against a build.
+                asked = BuildRequest(build_key='k-1', name='web-1', owner='east')
+                self.assertEqual(ID, adopted(asked, found))
+        # It is not remembered as what the stack is.
+        self.cloud.answers[f'GET /stacks/{NAME}/{ID}'] = {
+            'stack': {'parameters': {'name': 'web-1'}}
+        }
         self.assertEqual('web-1', self.driver.get_amphora(amphora_id=ID).name)
 
     def test_an_answer_of_something_else_is_not_read_as_gone(self):

@@ -28,6 +28,8 @@ class PlayedIronic(Loopback):
             }
         ]  # fmt: skip
         self.refusals = []
+        #: The ids of the ports of Neutron that are attached, and how many the node can have.
+        self.vifs, self.room = [], 2
         #: What the next claims end with, in place of a node.
         self.claim_errors = []
 
@@ -38,7 +40,12 @@ class PlayedIronic(Loopback):
                 return self.encoded(found)
         sent = self.asked[-1][2]
         method, _, path = what.partition(' /v1')
-        found = self.found(method, path.strip('/').split('/'), json.loads(sent) if sent else None)
+        parts, body = path.strip('/').split('/'), json.loads(sent) if sent else None
+        if 'vifs' in parts:
+            return self.encoded(self.on_vifs(method, parts[-1], body))
+        found = self.found(method, parts, body)
+        if user := query.get('instance_uuid'):
+            found = {'nodes': [one for one in found['nodes'] if one['instance_uuid'] == user]}
         return self.encoded(found)
 
     def encoded(self, found):
@@ -99,9 +106,30 @@ class PlayedIronic(Loopback):
                 self.nodes[0]['instance_uuid'] = None
             return 204, {}, ''
         for change in body or ():
-            *way, field = change['path'].split('/')
-            (found['extra']['kiln'] if len(way) > 1 else found)[field] = change['value']
+            _, *way, field = change['path'].split('/')
+            place = found
+            for one in way:
+                place = place[one]
+            if change['op'] == 'remove':
+                del place[field]
+            else:
+                place[field] = change['value']
         return found
+
+    def on_vifs(self, method, port_id, body):
+        if method == 'GET':
+            return {'vifs': [{'id': one} for one in self.vifs]}
+        if method == 'DELETE':
+            if port_id not in self.vifs:
+                return fault(400, f'Unable to detach VIF {port_id}: it is not attached.')
+            self.vifs.remove(port_id)
+            return 204, {}, ''
+        if body['id'] in self.vifs:
+            return fault(409, f'Unable to attach VIF {body["id"]}: it is already attached.')
+        if len(self.vifs) >= self.room:
+            return fault(400, f'Unable to attach {body["id"]}, not enough free physical ports.')
+        self.vifs.append(body['id'])
+        return 204, {}, ''
 
     def provision(self, target):
         node = self.nodes[0]

@@ -38,7 +38,7 @@ class Networks(CatalogueCase):
         self.answer(self.path, listing('networks', *known))
 
     def ids(self, *names, asked=BUILD):
-        return self.catalogue.network_ids(asked, names)
+        return self.catalogue.networks.ids(asked, names)
 
     def test_a_network_is_found_by_its_name_and_keeps_its_address(self):
         self.assertEqual((UUID, f'{UUID}=10.0.0.7'), self.ids('net1', 'net1=10.0.0.7'))
@@ -97,7 +97,7 @@ class SecurityGroups(CatalogueCase):
         self.answer(self.path, listing('security_groups', *known))
 
     def ids(self, *names):
-        return self.catalogue.security_group_ids(BUILD, names)
+        return self.catalogue.networks.group_ids(BUILD, names)
 
     def test_ids_are_not_looked_up_and_names_only_once(self):
         for _ in range(2):

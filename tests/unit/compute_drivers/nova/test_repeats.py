@@ -5,7 +5,7 @@ import json
 import unittest
 
 from kiln.compute_drivers.nova.driver import NovaDriver
-from kiln.exceptions import BuildConflict, BuildDiffers, InvalidRequest
+from kiln.exceptions import AmphoraComputeError, BuildConflict, BuildDiffers, InvalidRequest
 from kiln.testing.clock import VirtualClock
 from tests.unit.compute_drivers.nova.corpus import ANSWERS, SERVERS
 from tests.unit.compute_drivers.nova.loopback import Loopback
@@ -93,6 +93,23 @@ class Repeats(RepeatCase):
         self.cloud.answers['DELETE /servers/s-2'] = (204, {}, '')
         self.assertEqual('s-1', self.build())
         self.assertEqual(['DELETE /servers/s-2'], self.changing())
+
+    def test_the_server_that_a_build_has_returned_is_kept_and_a_late_one_deleted(self):
+        self.cloud.answers[DETAIL] = {'servers': []}
+        self.cloud.answers['GET /servers'] = {'servers': []}
+        self.cloud.answers['POST /servers'] = (504, {}, '')
+        self.assertRaises(AmphoraComputeError, self.build)
+        self.cloud.answers['POST /servers'] = (202, {}, {'server': {'id': 's-2'}})
+        self.assertEqual('s-2', self.build())
+        # The first request, of which nobody has seen the answer, was older.
+        twins = [server('s-1'), server('s-2', created='2026-11-21T09:37:51Z')]
+        self.cloud.answers[DETAIL] = {'servers': twins}
+        for one in 's-1', 's-2':
+            self.cloud.answers[f'DELETE /servers/{one}'] = (204, {}, '')
+            plugged = {'interfaceAttachments': [{}]}
+            self.cloud.answers[f'GET /servers/{one}/os-interface'] = plugged
+        self.assertEqual('s-2', self.driver.find_build('k').id)
+        self.assertEqual(['POST /servers'] * 2 + ['DELETE /servers/s-1'], self.changing())
 
     def test_servers_of_another_case_are_neither_adopted_nor_deleted_nor_listed(self):
         # Nova on MySQL finds them by the tags of this build.

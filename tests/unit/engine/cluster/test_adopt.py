@@ -3,11 +3,11 @@
 import unittest
 
 from kiln.clusters.models import NodeState, OperationKind, OperationState
+from kiln.clusters.placing.counts import table
 from kiln.clusters.spec import Place, Shape, ZoneRule, Zones
 from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.engine.cluster.adopt import grown, place_of, unfit
-from kiln.engine.plan.counts import table
 from kiln.models import Amphora, State
 from tests.unit.engine.groups import counted
 from tests.unit.engine.site import STACK, Site, group

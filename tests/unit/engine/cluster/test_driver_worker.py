@@ -165,6 +165,24 @@ class Creating(ForeignCase):
         self.turn()
         self.assertIs(OperationState.CANCELLED, self.state(self.created))
 
+    def test_what_a_driver_reports_after_its_operation_has_ended_is_kept(self):
+        self.work.run_round([])
+        call = self.launched.pop()
+        self.store.operations.cancel(self.created.id)
+        self.work.reload()
+        self.work.run_round([])
+        self.assertIs(OperationState.CANCELLED, self.state(self.created))
+        self.driver.answers.append(
+            StatusReport(
+                progress=Progress.COMPLETE, driver_handle='stack-1', driver_state={'step': 2}
+            )
+        )
+        call()
+        self.take_results()
+        cluster = self.store.clusters.get('web')
+        self.assertEqual(('stack-1', {'step': 2}), (cluster.driver_handle, cluster.driver_state))
+        self.assertIs(OperationState.CANCELLED, self.state(self.created))
+
     def test_it_can_be_cancelled_while_its_cluster_is_paused(self):
         self.turn(BUSY)
         self.store.clusters.pause(self.cluster_id)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kiln.clusters.exceptions import ClusterNotFound, InvalidCluster
 from kiln.clusters.models import NodeState
+from kiln.clusters.placing.counts import resized, table
 from kiln.clusters.spec import Place, Portion, Strategy, VictimRule
-from kiln.engine.plan.counts import resized, table
 from kiln.engine.plan.diff import plan_group
 from tests.unit.engine.groups import (
     FLAVORS,

@@ -10,7 +10,7 @@ import hypothesis
 import requests
 from hypothesis import strategies as st
 
-from kiln.testing.proxy import Delay, Hang
+from kiln.testing.proxy import Delay, FaultProxy, Hang
 from tests.examples import examples
 from tests.unit.testing.proxy.server import ProxyCase, Raw
 
@@ -52,6 +52,21 @@ class Transparency(ProxyCase):
             self.assertEqual(f'{turn}', self.ask('PUT', data=f'{turn}').text)
         self.assertEqual(1, self.connections())
         self.assertEqual(20, self.proxy.count('PUT', '/servers'))
+
+    def test_a_connection_to_the_server_that_was_idle_is_replaced(self):
+        used = set()
+
+        def who(handler):
+            used.add(handler.client_address)
+            handler.answer(204)
+
+        self.server.answers['/who'] = who
+        for idle_s, connections in ((1000.0, 1), (0.0, 3)):
+            used.clear()
+            with FaultProxy(self.server.url, idle_s=idle_s) as proxy:
+                for _ in range(3):
+                    self.assertEqual(204, self.client.get(f'{proxy.url}/who').status_code)
+            self.assertEqual(connections, len(used))
 
     def test_no_body_follows_a_head_and_a_no_content(self):
         self.server.answers['/gone'] = lambda handler: handler.answer(204)

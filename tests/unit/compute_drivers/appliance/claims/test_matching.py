@@ -52,6 +52,7 @@ class Matching(unittest.TestCase):
         self.assertEqual(
             'small-1', self.chosen(amphora_flavor='small', availability_zone='az1', image_id='v1')
         )
+        self.assertEqual('small-2', self.chosen(amphora_flavor='small', image_id='v2'))
 
     def test_a_machine_without_a_list_accepts_anything(self):
         self.assertEqual('large', self.chosen(amphora_flavor='large', image_id='anything'))
@@ -87,6 +88,14 @@ class Matching(unittest.TestCase):
             ),
         )
 
+    def test_the_most_frequent_reason_of_a_refusal_comes_first(self):
+        said = self.refused(
+            amphora_flavor='small', availability_zone='az9', taken=['small-1'],
+            text=pool(3, each='flavors = ["small"]\nzone = "az9"\nmaintenance = "fans"\n')
+            + '[machines.small-1]\naddresses = ["192.0.2.9"]\nflavors = ["small"]\nzone = "az9"\n',
+        )  # fmt: skip
+        self.assertIn('3 in maintenance (m1, m2, m3); 1 claimed (small-1)', said)
+
     def test_a_claimed_machine_that_does_not_fit_is_not_one_to_wait_for(self):
         said = self.refused(amphora_flavor='small', taken=['small-1', 'small-2', 'large', 'lb'])
         self.assertIn('2 claimed (small-1, small-2); 1 of another flavor (large)', said)
@@ -97,6 +106,10 @@ class Matching(unittest.TestCase):
         said = self.refused(text=text, taken=[f'm{number}' for number in range(1, 100)])
         self.assertIn('99 claimed (m1, m10, m11, ...)', said)
         self.assertLess(len(said), 200)
+
+    def test_a_refusal_names_the_image(self):
+        said = self.refused(image_id='v1', taken=['small-1', 'small-2', 'large'])
+        self.assertIn('with type bare_metal, image v1: 3 claimed', said)
 
     def test_an_empty_inventory_is_reported(self):
         self.assertIn('the inventory is empty', self.refused(text=''))

@@ -18,5 +18,8 @@ class Payload(unittest.TestCase):
             self.assertEqual(getattr(build, facts), getattr(again, facts), facts)
         self.assertEqual(list(payload.contents(build)), list(payload.contents(again)))
 
+    def test_there_is_no_list_of_files_without_a_file(self):
+        self.assertEqual([('user_data', b'#!')], list(payload.contents(request(user_data=b'#!'))))
+
     def test_a_build_without_data_keeps_none(self):
         self.assertIsNone(payload.packed(request()))

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kiln.compute_drivers.appliance.claims import state_machine
+from kiln.compute_drivers.appliance.claims.matching import Record
 from kiln.compute_drivers.appliance.claims.records import Claims
-from kiln.compute_drivers.appliance.claims.state_machine import COMMANDS, Ended, Phase
+from kiln.compute_drivers.appliance.claims.state_machine import COMMANDS, Claim, Ended, Phase
 from kiln.compute_drivers.appliance.claims.store import Store
 from kiln.compute_drivers.appliance.inventory.reading import parse
 from kiln.exceptions import (
@@ -104,6 +105,51 @@ class Claiming(PoolCase):
         self.assertIsNone(other.of_machine('m2'))
         self.assertNotEqual(one.machine, self.claim('b', claims=other).machine)
 
+    def test_a_new_claim_has_the_facts_of_its_request_and_of_its_machine(self):
+        text = pool(1, each='zone = "z1"\nflavors = ["big", "small"]\nclaim = ["/bin/true"]\n')
+        self.inventory = parse(text, 'i')
+        one = self.claim('K', name='Web', image_id='i1', metadata={'x': 'Y'})
+        self.assertEqual(
+            Claim(
+                id=one.id,
+                machine='m1',
+                owner='us',
+                build_key='K',
+                name='Web',
+                amphora_type=AmphoraType.BARE_METAL,
+                flavor='big',
+                image_id='i1',
+                zone='z1',
+                metadata={'x': 'Y'},
+                created_at=1.0,
+                table=self.inventory.machines['m1'].table,
+                phase=Phase.CLAIMING,
+                since=1.0,
+                due=1.0,
+                epoch=1,
+            ),
+            one,
+        )
+        self.claims.change(one.id, lambda _: None, 2.0)
+        self.assertEqual('small', self.claim('L', amphora_flavor='small').flavor)
+
+    def test_machines_that_were_renamed_stay_claimed(self):
+        self.assertEqual(['m1', 'm2'], [self.claim(key).machine for key in 'ab'])
+        self.inventory = parse(pool(3).replace('machines.m', 'machines.a'), 'i')
+        self.assertEqual('a3', self.claim('c').machine)
+        with self.assertRaises(InsufficientCapacity):
+            self.claim('d')
+
+    def test_what_is_due_or_at_rest_is_read_each_time(self):
+        first, second = (self.claim(key) for key in 'ab')
+        self.assertEqual([first, second], self.claims.resting())
+        self.assertIsNone(self.claims.next_due(0.0))
+        for one, due in ((first, 9.0), (second, 7.0)):
+            self.claims.change(one.id, functools.partial(dataclasses.replace, due=due), 1.0)
+        self.assertEqual([], self.claims.resting())
+        self.assertEqual((7.0, 9.0), (self.claims.next_due(0.0), self.claims.next_due(7.0)))
+        self.assertEqual([7.0, 9.0], [one.due for one in self.claims.due(9.0)])
+
     def test_a_released_machine_is_the_last_to_be_claimed_again(self):
         self.claims.change(self.claim('a').id, lambda _: None, 2.0)
         self.assertEqual(['m2', 'm3', 'm1'], [self.claim(key).machine for key in 'bcd'])
@@ -150,12 +196,23 @@ class Claiming(PoolCase):
                 self.claims.claim(request(), self.inventory, now)
         self.assertEqual([60.0, 120.0, 240.0], untils)
 
-    def test_a_machine_that_comes_up_has_its_failures_reset(self):
-        self.claims.pardon('m1')
-        self.assertEqual(0, self.claims.records()['m1'].failures)
-        self.claim('a')
-        self.assertEqual((0, 0.0), (self.claims.records()['m1'].failures,
-                                    self.claims.records()['m1'].until))  # fmt: skip
+    def test_a_machine_that_comes_up_or_is_pardoned_has_its_failures_reset(self):
+        reset = Record(used=0, failures=0, until=0.0, reason=None)
+        one = self.claim('a')
+        for again in (
+            lambda: self.claims.pardon('m1'),
+            lambda: self.enter(one, Phase.STARTING, Phase.UP),
+        ):
+            self.enter(one, Phase.STARTING, Phase.FAILED, fault='no power')
+            failed = Record(failures=1, until=2.0 + RULES.quarantine_s, reason='no power')
+            self.assertEqual(failed, self.claims.records()['m1'])
+            again()
+            self.assertEqual(reset, self.claims.records()['m1'])
+
+    def enter(self, claim, *phases, **facts):
+        for phase in phases:
+            entered = functools.partial(dataclasses.replace, phase=phase, epoch=1, **facts)
+            self.claims.change(claim.id, entered, 2.0)
 
     def test_changes_report_visible_changes_and_ends(self):
         one, two = self.claim('a'), self.claim('b')
@@ -166,6 +223,11 @@ class Claiming(PoolCase):
         # Nobody waits for the time of a probe, so it is not a change.
         self.claims.change(one.id, lambda c: state_machine.probed(c, Ended(True), 5.0, RULES), 5.0)
         self.assertEqual([], list(self.claims.changes('us', cursor).claims))
+        for phase in (Phase.DOWN, Phase.UP):
+            self.enter(one, phase)
+            told = self.claims.changes('us', cursor)
+            self.assertEqual([phase], [claim.phase for claim in told.claims])
+            cursor = told.cursor
         self.claims.change(one.id, lambda _: None, 6.0)
         told = self.claims.changes('us', cursor)
         self.assertEqual(([], (one.id,), False), ([*told.claims], told.gone, told.complete))
@@ -218,8 +280,9 @@ class Files(PoolCase):
             Store(self.folder / 'nowhere' / 'claims.db')
         path = self.folder / 'claims.db'
         path.write_text('this is not a database, but it is long enough to be read as one' * 9)
-        with self.assertRaisesRegex(ConfigurationError, 'Cannot keep claims in'):
+        with self.assertRaisesRegex(ConfigurationError, 'Cannot keep claims in') as caught:
             Store(path)
+        self.assertIsInstance(caught.exception.__cause__, sqlite3.Error)
 
     def test_a_file_of_another_version_is_refused(self):
         self.open_claims()

@@ -86,7 +86,8 @@ class Building(unittest.TestCase):
         ):
             self.assertIs(said, state_machine.verdict(old, claim(new)))
         again = claim(Phase.FAILED, epoch=2)
-        self.assertIsNone(state_machine.verdict(claim(Phase.REBOOTING, epoch=2), again))
+        for phase in (Phase.REBOOTING, Phase.STARTING):
+            self.assertIsNone(state_machine.verdict(claim(phase, epoch=2), again))
 
 
 class Serving(unittest.TestCase):
@@ -229,6 +230,14 @@ class Commanded(unittest.TestCase):
                     one = state_machine.probed(one, ended, now, RULES)
             except InstanceStateConflict:
                 continue
+
+    def test_only_a_claim_that_rests_gets_the_probe_that_its_machine_has_got(self):
+        for phase, due, expected in (
+            (Phase.UP, None, 5.0), (Phase.UP, 9.0, 9.0), (Phase.FAILED, None, None),
+        ):  # fmt: skip
+            watched = state_machine.watched(claim(phase, due=due), PROBED, 5.0)
+            self.assertEqual(expected, watched.due, (phase, due))
+        self.assertIsNone(state_machine.watched(claim(Phase.UP), BARE, 5.0).due)
 
     def test_every_phase_has_a_state(self):
         for phase in Phase:

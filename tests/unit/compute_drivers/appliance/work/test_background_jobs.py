@@ -30,6 +30,18 @@ class Closing:
         return self._inventory
 
 
+class Counting:
+    """An inventory in a file; each look of a crew reads it once."""
+
+    def __init__(self, inventory):
+        self._inventory, self.looks = inventory, 0
+
+    @property
+    def current(self):
+        self.looks += 1
+        return self._inventory
+
+
 class Crews(PoolCase):
     def setUp(self):
         super().setUp()
@@ -66,6 +78,16 @@ class Crews(PoolCase):
         self.gate.touch()
         self.until(lambda: self.states(driver) == {State.ACTIVE})
         self.assertEqual([f'm{number}' for number in range(1, 6)], self.log())
+
+    def test_the_work_that_has_waited_longest_is_done_first(self):
+        driver = self.open_driver(self.pool(3), command_workers=1)
+        for _ in range(3):
+            driver.build(**METAL)
+            self.clock.advance(1)
+        self.until(lambda: self.running() == {'m1'})
+        self.gate.touch()
+        self.until(lambda: self.states(driver) == {State.ACTIVE})
+        self.assertEqual(['m1', 'm2', 'm3'], (self.folder / 'log').read_text().split())
 
     def test_long_commands_do_not_delay_probes(self):
         text = self.pool(1) + (
@@ -112,6 +134,14 @@ class Crews(PoolCase):
         driver.delete(second)
         self.until(lambda: second not in {one.id for one in driver.list_amphorae()})
         self.assertEqual({State.BUILDING}, self.states(driver))
+
+    def test_the_end_of_a_command_that_a_delete_ended_is_not_taken_for_that_of_the_wipe(self):
+        driver = self.open_driver(self.pool(1, each='wipe = ["/bin/true"]\n'))
+        amphora_id = driver.build(**METAL)
+        self.until(self.running)
+        with self.assertNoLogs('kiln', 'WARNING'):
+            driver.delete(amphora_id)
+            self.until(lambda: not list(driver.list_amphorae()))
 
     def test_a_failure_on_one_machine_does_not_delay_others(self):
         driver = self.open_driver(self.pool(2))
@@ -180,6 +210,15 @@ class Crews(PoolCase):
             lock = self.locked_at_last()
         lock.close()
 
+    def test_other_work_that_a_locked_machine_keeps_waiting_is_logged_too(self):
+        driver = self.open_driver(self.pool(1, each='wipe = ["/bin/true"]\n'))
+        lock = self.lock('m1')
+        self.addCleanup(lock.close)
+        amphora_id = driver.build(**METAL)
+        self.until_logged('its due work waits (claiming)', step_s=50)
+        driver.delete(amphora_id)
+        self.until_logged('its due work waits (wiping)', step_s=50)
+
     def test_a_machine_that_stays_locked_is_logged_once(self):
         driver = self.open_driver(self.pool(2))
         lock = self.lock('m1')
@@ -216,6 +255,20 @@ class Crews(PoolCase):
         self.assertEqual([True], hung_up)
         hangs_up.join()
         self.assertEqual(set(), set(threading.enumerate()) - others)
+
+    def test_a_crew_without_work_looks_once_a_second_even_if_it_was_woken(self):
+        inventory = Counting(parse(self.pool(1), 'inventory'))
+        crew = Crew(
+            self.open_claims(), self.folder, None, inventory, rules=RULES, timeouts=Timeouts(),
+            commands=1, probes=1, clock=self.clock,
+        )  # fmt: skip
+        self.addCleanup(crew.close)
+        crew.start()
+        self.until(lambda: inventory.looks)
+        crew.wake()
+        began = self.clock.monotonic()
+        self.until(lambda: self.clock.monotonic() > began + 5)
+        self.assertLessEqual(inventory.looks, 10)
 
     def test_a_poll_during_which_the_driver_is_closed_is_the_last_one(self):
         others = set(threading.enumerate())

@@ -115,13 +115,18 @@ class Probes(unittest.TestCase):
             rb'^GET /up\?deep=1 HTTP/1.1\r\nHost: 127.0.0.1:\d+\r\nConnection: close\r\n',
         )
 
+    def test_a_url_without_a_path_asks_for_the_root(self):
+        with Server(b'HTTP/1.1 200 OK\r\n\r\n') as server:
+            self.ask(f'{{http = "http://{{address}}:{server.port}"}}')
+        self.assertTrue(server.asked.startswith(b'GET / HTTP/1.1\r\n'))
+
     def test_only_the_expected_status_passes_if_one_is_set(self):
         for status, passes in ((401, True), (200, False)):
             said = f'HTTP/1.0 {status} Whatever\r\n\r\n'.encode()
             self.assertIs(passes, self.http(said, more=', status = 401').ok)
 
     def test_other_statuses_fail(self):
-        for status in (302, 404, 503):
+        for status in (199, 300, 302, 404, 503):
             ended = self.http(f'HTTP/1.1 {status} No\r\n\r\n'.encode())
             self.assertEqual((False, f'status {status}'), (ended.ok, ended.words))
 

@@ -4,8 +4,25 @@ import json
 import unittest
 
 from kiln.compute_drivers.appliance.claims.state_machine import Phase
-from kiln.compute_drivers.appliance.work.tasks import facts
+from kiln.compute_drivers.appliance.inventory.machines import Verb
+from kiln.compute_drivers.appliance.work.tasks import Timeouts, facts
 from tests.unit.compute_drivers.appliance.samples import claim, machine
+
+
+class Limits(unittest.TestCase):
+    def test_each_kind_of_task_has_its_own_time(self):
+        timeouts = Timeouts(
+            claim_timeout_s=1.0, wipe_timeout_s=2.0, command_timeout_s=3.0, console_timeout_s=4.0,
+            probe_timeout_s=5.0,
+        )  # fmt: skip
+        times = {verb: timeouts.of(verb) for verb in (*Verb, None)}
+        self.assertEqual(
+            {
+                Verb.CLAIM: 1.0, Verb.REBUILD: 1.0, Verb.WIPE: 2.0, Verb.REBOOT: 3.0,
+                Verb.CONSOLE: 4.0, None: 5.0,
+            },
+            times,
+        )  # fmt: skip
 
 
 class Facts(unittest.TestCase):

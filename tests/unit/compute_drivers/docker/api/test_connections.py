@@ -17,6 +17,8 @@ from tests.unit.compute_drivers.docker.test_settings import options
 ASKED = Asked(verb='get', subject='c1')
 #: Calls at the same time without the option max_workers.
 _WORKERS = 16
+#: Far longer than a call without a request takes.
+_LONG_S = 60
 
 
 class _Visit(http.server.BaseHTTPRequestHandler):
@@ -125,8 +127,26 @@ class Opened(Case):
         self.server.meanwhile = lambda: seen.append(wait.whom)
         with noted_in(wait):
             engine.is_podman(ASKED)
+            # So does each request after it.
+            engine.ask(ASKED, lambda session: seen.append(wait.whom))
         url = f'tcp://127.0.0.1:{self.server.server_address[1]}'
-        self.assertEqual([f'the engine at {url}'], seen)
+        self.assertEqual(2 * [f'the engine at {url}'], seen)
+
+    def test_a_patient_call_that_opens_its_own_delays_no_other(self):
+        engine = self.on_tcp()
+        engine.is_podman(ASKED)
+        asked, go = threading.Event(), threading.Event()
+        self.addCleanup(go.set)
+        self.server.meanwhile = lambda: [asked.set(), go.wait()]
+        patient = threading.Thread(target=engine.ask_patiently, args=(ASKED, str), daemon=True)
+        patient.start()
+        asked.wait()
+        others = threading.Thread(target=engine.ask, args=(ASKED, str), daemon=True)
+        others.start()
+        others.join(_LONG_S)
+        self.assertFalse(others.is_alive())
+        go.set()
+        patient.join()
 
     def test_it_is_closed_if_the_engine_is_closed_meanwhile(self):
         engine = self.on_tcp()

@@ -4,6 +4,7 @@ import errno
 import unittest
 
 import requests
+import urllib3.exceptions
 
 from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api.errors import (
@@ -117,22 +118,35 @@ class Corpus(unittest.TestCase):
         ):
             self.assertIs(type(refused(STATUS, Reply(status=500, reason=text))), kind)
 
+    def test_a_build_is_judged_by_the_words_whatever_the_status(self):
+        for text in ('manifest unknown: manifest unknown', 'lstat /x: no such file or directory'):
+            error = refused(BUILD, Reply(status=500, reason=text))
+            self.assertIs(type(error), InvalidBuildRequest)
+
     def test_a_delete_that_the_state_does_not_allow_has_failed(self):
-        conflicts = [one for one, kind in ELSEWHERE.items() if kind is InstanceStateConflict]
-        self.says(DELETE, dict.fromkeys(conflicts, DeleteFailed))
+        failed = {InstanceStateConflict: DeleteFailed}
+        self.says(DELETE, {one: failed.get(kind, kind) for one, kind in ELSEWHERE.items()})
+        error = refused(DELETE, Reply(status=500, reason='operation not permitted'))
+        self.assertIs(type(error), PermissionDenied)
 
     def test_every_recorded_answer_is_tested(self):
         judged = TO_BUILD.keys() | ELSEWHERE.keys() | {'name malformed'}
         self.assertEqual(set(), (DOCKER.keys() | PODMAN.keys()) - judged)
 
-    def test_a_container_being_removed_is_a_retryable_error(self):
-        status, text = DOCKER['removed twice at once']
-        self.assertTrue(refused(BUILD, Reply(status=status, reason=text)).retryable)
+    def test_of_refusals_only_that_of_a_container_being_removed_can_be_retried(self):
+        for what in ('removed twice at once', 'name taken', 'container unknown'):
+            status, text = DOCKER[what]
+            for asked in (BUILD, STATUS, DELETE):
+                error = refused(asked, Reply(status=status, reason=text))
+                self.assertIs(what.startswith('removed'), error.retryable, (what, asked.verb))
 
     def test_a_port_in_use_is_not_an_address_in_use(self):
         for text in ('listen tcp4 :80: bind: address already in use', 'port is already allocated'):
             self.assertIs(trouble_in(text), Trouble.PORT_TAKEN)
         self.assertIs(trouble_in('Address already in use'), Trouble.ADDRESS_TAKEN)
+
+    def test_an_error_without_words_is_of_no_known_kind(self):
+        self.assertIsNone(trouble_in(None))
 
 
 class Statuses(unittest.TestCase):
@@ -171,6 +185,17 @@ class Statuses(unittest.TestCase):
         self.assertIs(type(error), ServiceUnavailable)
         self.assertIn('is not a container engine', str(error))
 
+    def test_a_proxy_that_refuses_a_build_has_not_passed_it_on(self):
+        for status in (400, 404, 499):
+            error = refused(BUILD, Reply(status=status))
+            self.assertIs(type(error), ServiceUnavailable)
+            self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+
+    def test_an_engine_that_is_unavailable_is_so_whatever_it_says(self):
+        text = 'No such container: c1'
+        self.assertIs(type(refused(STATUS, Reply(status=503, reason=text))), ServiceUnavailable)
+        self.assertIs(type(refused(STATUS, Reply(status=504, reason=text))), InstanceNotFoundError)
+
     def test_an_internal_error_might_have_taken_effect(self):
         error = refused(DELETE, Reply(status=500, reason='Hm.'))
         self.assertIs(error.outcome, Outcome.UNKNOWN)
@@ -205,6 +230,25 @@ class Silence(unittest.TestCase):
             self.assertIs(type(error), kind)
             self.assertIs(error.outcome, Outcome.UNKNOWN)
 
+    def test_a_refused_connection_carried_nothing(self):
+        # That it failed while it was made is known by the name of the function.
+        def connect():
+            raise ConnectionRefusedError(errno.ECONNREFUSED, 'Connection refused')
+
+        try:
+            connect()
+        except ConnectionRefusedError as exc:
+            error = unanswered(STATUS, exc)
+        self.assertIn('cannot be reached: connection refused.', str(error))
+        self.assertIs(error.outcome, Outcome.NOT_APPLIED)
+
+    def test_a_failure_of_the_time_is_a_timeout(self):
+        self.assertIs(type(unanswered(DELETE, TimeoutError())), ServiceTimeout)
+
+    def test_a_failure_that_is_not_the_system_s_is_reported_too(self):
+        error = unanswered(STATUS, urllib3.exceptions.ProtocolError('Half an answer.'))
+        self.assertIn('gave no answer: Half an answer.', str(error))
+
     def test_a_failure_that_has_no_reason_is_reported_in_its_own_words(self):
         error = unanswered(STATUS, requests.ConnectionError('The cable ran\n out.'))
         self.assertIn('gave no answer: The cable ran out.', str(error))
@@ -238,5 +282,5 @@ class Words(unittest.TestCase):
         self.assertEqual(500, len(own_words({'message': 'x' * 999})))
 
     def test_an_answer_not_from_an_engine_has_no_message(self):
-        for body in (None, [], 'page', {}, {'message': ''}, {'message': 7}):
+        for body in (None, [], 'page', {}, {'message': ''}, {'error': ''}, {'message': 7}):
             self.assertIsNone(own_words(body))

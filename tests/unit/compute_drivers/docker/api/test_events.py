@@ -1,11 +1,19 @@
 """Changes read from an engine's events, and when events do not suffice."""
 
+import json
 import unittest
+import urllib.parse
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiln.clock import SYSTEM_CLOCK
+from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.docker.api import events
+from kiln.compute_drivers.docker.api.client import Engine
 from kiln.compute_drivers.docker.api.events import Event, event_of, news_in, parse_cursor
+from tests.unit.compute_drivers.docker.scripted import VERSION, ScriptedCase, answer
+from tests.unit.compute_drivers.docker.test_settings import options
 
 A, B, C = ('a' * 64, 'b' * 64, 'c' * 64)
 
@@ -24,8 +32,9 @@ class News(unittest.TestCase):
 
     def test_a_destroyed_container_is_gone_and_not_changed(self):
         seen = event(1, 'start', A)
-        told = news_in([seen, event(2, 'die', A), event(3, 'destroy', A)], seen)
-        self.assertEqual(((), (A,)), (told.changed, told.gone))
+        ends = [event(2, 'die', A), event(3, 'destroy', A), event(4, 'destroy', B)]
+        told = news_in([seen, *ends], seen)
+        self.assertEqual(((), (A, B)), (told.changed, told.gone))
 
     def test_a_cursor_whose_event_is_lost_means_list_everything(self):
         told = news_in([event(5, 'start', B)], event(1, 'start', A))
@@ -58,6 +67,27 @@ class News(unittest.TestCase):
         later = {one.container_id for one in events if one.at_ns >= seen.at_ns}
         self.assertEqual(later, {*told.changed, *told.gone})
         self.assertFalse({*told.changed} & {*told.gone})
+
+
+class Asking(ScriptedCase):
+    def ask(self, *answers, since=''):
+        engine = Engine(options(url=self.serve(*answers)), SYSTEM_CLOCK)
+        self.addCleanup(engine.close)
+        return events.ask(engine, Asked(verb='read', subject='changes'), 'site', since, 10_000.5)
+
+    def test_an_engine_is_asked_from_the_event_of_the_cursor_on_however_old_it_is(self):
+        seen = {'Action': 'start', 'Actor': {'ID': A}, 'timeNano': 5_000_700_000_000}
+        told = self.ask(VERSION, answer(json.dumps(seen).encode()), since=event_of(seen).cursor)
+        self.assertFalse(told.complete)
+        query = urllib.parse.urlsplit(self.server.requests[1].split()[1]).query
+        asked = urllib.parse.parse_qs(query)
+        # Whole seconds are what an engine takes; that of the event is included.
+        self.assertEqual((['4999'], ['10000.500000000']), (asked['since'], asked['until']))
+
+    def test_podman_is_not_asked_as_it_does_not_tell_all(self):
+        podman = answer(b'{"ApiVersion": "1.41", "Components": [{"Name": "Podman Engine"}]}')
+        self.assertTrue(self.ask(podman).complete)
+        self.assertEqual(1, len(self.server.requests))
 
 
 class Cursors(unittest.TestCase):

@@ -12,6 +12,7 @@ from kiln.compute_drivers.authoring.error_context import Asked
 from kiln.compute_drivers.docker.api.client import Engine
 from kiln.exceptions import (
     AmphoraComputeError,
+    AuthenticationFailed,
     BuildOutcomeUnknown,
     ConfigurationError,
     Outcome,
@@ -34,18 +35,58 @@ class Answers(ScriptedCase):
         self.addCleanup(engine.close)
         return engine
 
+    def test_a_mistake_of_the_caller_is_not_blamed_on_the_engine(self):
+        with self.assertRaises(KeyError):
+            self.engine(VERSION).ask(ASKED, lambda _: {}['x'])
+
     def test_an_absent_engine_received_nothing(self):
         with self.assertRaises(ServiceUnavailable) as caught:
             # The SDK leaves a socket open if its path does not exist.
             self.engine(url='tcp://127.0.0.1:1').ask(BUILD, lambda session: session.info())
         self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED)
-        self.assertIn('connection refused', str(caught.exception))
+        self.assertIn('connection refused at tcp://127.0.0.1:1.', str(caught.exception))
+
+    def test_an_engine_that_does_not_tell_its_version_received_nothing(self):
+        for asked in (ASKED, BUILD):
+            with self.assertRaises(ServiceUnavailable) as caught:
+                self.engine(None).ask(asked, lambda session: session.info())
+            self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED)
+
+    def test_an_engine_that_refuses_to_tell_its_version_has_given_the_reason(self):
+        engine = self.engine(answer(b'{"message": "not today"}', status=401))
+        with self.assertRaisesRegex(AuthenticationFailed, 'not today'):
+            engine.ask(ASKED, lambda session: session.info())
+
+    def test_the_connections_of_a_closed_engine_are_closed(self):
+        engine = self.engine(VERSION, lasting(answer(b'{}')))
+        engine.ask(ASKED, lambda session: session.info())
+        engine.close()
+        self.assertTrue(self.server.left.wait(60))
+
+    def test_each_error_has_that_of_the_library_as_its_cause(self):
+        for answers, steps in (
+            ((VERSION, answer(b'{"message": "no"}', status=409)), 1),
+            ((VERSION, answer(b'[1]', status=409)), 2),
+            ((VERSION, answer(b'<html>')), 2),
+            ((VERSION, None), 1),
+            ((answer(b'{"message": "no"}', status=409),), 1),
+            ((answer(b'{}'),), 1),
+            ((None,), 1),
+        ):
+            with self.subTest(answers), self.assertRaises(AmphoraComputeError) as caught:
+                self.engine(*answers).ask(ASKED, lambda session: session.info())
+            error = caught.exception
+            for _ in range(steps):
+                error = error.__cause__
+                self.assertIsNotNone(error)
 
     def test_an_engine_with_an_old_api_is_refused(self):
         engine = self.engine(answer(b'{"ApiVersion": "1.40"}'))
         with self.assertRaises(ServiceUnavailable) as caught:
             engine.ask(ASKED, lambda session: session.info())
         self.assertIn('speaks API 1.40; kiln needs 1.41', str(caught.exception))
+        # With a version in its path, an older engine would refuse the request itself.
+        self.assertEqual('GET /version HTTP/1.1', self.server.requests[0])
         self.assertFalse(caught.exception.retryable)
 
     def test_the_connection_to_a_refused_engine_is_closed_while_its_error_is_kept(self):
@@ -109,7 +150,7 @@ class Answers(ScriptedCase):
     def test_an_inspect_is_repeated_once_and_only_for_that_error(self):
         ended = answer(b'{"message": "read /proc/1/cgroup: no such process"}', status=500)
         other = answer(b'{"message": "the disk is made of cheese"}', status=500)
-        for answers in ((ended, ended), (other,)):
+        for answers in ((ended, ended), (other,), (None,)):
             engine = self.engine(VERSION, *answers, answer(b'{"Id": "c1"}'))
             with self.assertRaises(ServiceUnavailable) as caught:
                 engine.ask(ASKED, lambda session: session.inspect_container('c1'))
@@ -146,6 +187,13 @@ class Answers(ScriptedCase):
         with deadline_scope(deadline), self.assertRaises(ServiceTimeout):
             engine.ask(ASKED, lambda session: session.info())
 
+    def test_a_version_is_not_waited_for_beyond_the_deadline_of_the_caller(self):
+        # By a clock that stands still, so that some time is left when the request is sent.
+        deadline = Deadline.after(0.1, VirtualClock())
+        with deadline_scope(deadline), self.assertRaises(ServiceUnavailable) as caught:
+            self.engine('hang', timeout=600.0).ask(ASKED, lambda session: session.info())
+        self.assertNotIn('no time was left', str(caught.exception))
+
     def test_nothing_is_sent_at_the_deadline_or_after_it(self):
         for left_s in (0, -1):
             deadline = Deadline.after(left_s, VirtualClock())
@@ -160,6 +208,15 @@ class Answers(ScriptedCase):
         def begin(session):
             with session.post(f'{session.base_url}/v1.41/images/create') as pulled:
                 return next(pulled.iter_content(1))
+
+        self.assertEqual(b'{', engine.ask(ASKED, begin))
+
+    def test_what_is_read_piece_by_piece_is_not_awaited_as_one_answer(self):
+        engine = self.engine(VERSION, answer(b'{}').replace(b'Length: ', b'Length: 1'))
+
+        def begin(session):
+            with session.get(f'{session.base_url}/v1.41/info', stream=True) as answered:
+                return next(answered.iter_content(1))
 
         self.assertEqual(b'{', engine.ask(ASKED, begin))
 
@@ -223,10 +280,10 @@ class Tls(ScriptedCase):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(*self.authority.issue('engine'))
 
-    def ask(self, **given):
+    def ask(self, said=b'{"NCPU": 2}', **given):
         """Ask an engine with TLS, which is trusted by the authority of the backend."""
         listening = socket.create_server(('127.0.0.1', 0))
-        self.serve_on(listening, [VERSION, answer(b'{"NCPU": 2}')], self.context)
+        self.serve_on(listening, [VERSION, answer(said)], self.context)
         url = f'tcp://127.0.0.1:{listening.getsockname()[1]}'
         conf = options(url=url, tls_ca=str(self.authority.ca), **given)
         engine = Engine(conf, SYSTEM_CLOCK)
@@ -235,6 +292,18 @@ class Tls(ScriptedCase):
 
     def test_an_engine_is_trusted_by_the_authority_of_the_backend(self):
         self.assertEqual({'NCPU': 2}, self.ask())
+
+    def test_an_answer_over_tls_is_limited_too(self):
+        with self.assertRaisesRegex(ServiceUnavailable, 'nested more than 100 deep'):
+            self.ask(b'[' * 101 + b']' * 101)
+
+    def test_an_engine_of_another_authority_is_not_trusted(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        other = Authority(folder)
+        self.context.load_cert_chain(*other.issue('engine'))
+        with self.assertRaisesRegex(ServiceUnavailable, 'TLS failed') as caught:
+            self.ask()
+        self.assertIs(caught.exception.outcome, Outcome.NOT_APPLIED)
 
     def test_an_engine_that_demands_a_certificate_gets_that_of_the_backend(self):
         self.context.verify_mode = ssl.CERT_REQUIRED

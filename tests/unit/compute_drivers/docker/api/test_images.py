@@ -31,6 +31,7 @@ NONE = answer(b'{"message": "No such image: plain:1"}', status=404)
 PULLED = answer(b'{"status": "Pulling"}\n{"status": "Done"}\n')
 NOT_PULLED = answer(b'{"status": "Pulling"}\n{"error": "manifest unknown"}\n')
 FOUND = answer(json.dumps([{'Id': 'b' * 64}]).encode())
+MADE = answer(b'{"status": "sha256:%s"}' % (b'b' * 64))
 TAGGED = answer(b'', status=201)
 
 
@@ -63,6 +64,19 @@ class Fetching(Case):
         images = self.images(PULLED, IMAGE, pull='always')
         self.assertTrue(images.for_build(BUILD, 'plain:1'))
 
+    def test_what_a_pull_brought_is_used_at_once(self):
+        moved = answer(json.dumps({'Id': 'sha256:' + 'b' * 64}).encode())
+        images = self.images(PULLED, IMAGE, PULLED, moved, pull='always')
+        for digit in 'ab':
+            found = images.for_build(BUILD, 'plain:1')
+            self.assertEqual(f'sha256:{digit * 64}', found['Id'])
+
+    def test_a_failed_pull_is_reported_with_the_first_error(self):
+        errors = answer(b'7\n{"error": "the cat sat on it"}\n{"error": "manifest unknown"}\n')
+        with self.assertRaises(ServiceUnavailable) as caught:
+            self.images(NONE, errors, pull='missing').for_build(BUILD, 'plain:1')
+        self.assertIn('the cat sat on it', str(caught.exception))
+
     def test_an_error_within_a_streamed_answer_is_raised(self):
         with self.assertRaises(InvalidBuildRequest) as caught:
             self.images(NONE, NOT_PULLED, pull='missing').for_build(BUILD, 'plain:1')
@@ -91,9 +105,15 @@ class Validating(Case):
             gone = answer(b'{"message": "manifest unknown"}', status=404)
             self.images(NONE, gone, pull='missing').validate(LOOK, 'plain:1')
 
+    def test_a_registry_is_not_asked_if_the_engine_cannot_tell_what_it_has(self):
+        broken = answer(b'{"message": "the disk is made of cheese"}', status=500)
+        with self.assertRaises(ServiceUnavailable):
+            self.images(broken, answer(b'{}'), pull='missing').validate(LOOK, 'plain:1')
+
     def test_what_cannot_be_the_name_of_an_image_is_not_looked_for_in_a_registry(self):
-        with self.assertRaisesRegex(InvalidRequest, 'cannot be the name of an image'):
+        with self.assertRaisesRegex(InvalidRequest, 'cannot be the name of an image') as caught:
             self.images(pull='missing').validate(LOOK, '../x')
+        self.assertIs(type(caught.exception), InvalidRequest)
         self.assertEqual([], self.server.requests)
 
     def test_an_existing_image_is_described(self):
@@ -121,6 +141,12 @@ class Importing(Case):
         image = ImageFile(**{'name': 'plain:1', 'path': self.tar, **given})
         return self.images(*answers).import_file(image)
 
+    def asked(self, at):
+        """Return the query of a request."""
+        return urllib.parse.parse_qs(
+            urllib.parse.urlsplit(self.server.requests[at].split()[1]).query
+        )
+
     def test_its_id_is_in_the_last_line_of_an_answer_with_progress(self):
         made = f'sha256:{"b" * 64}'
         # As Docker and as Podman give it.
@@ -131,7 +157,9 @@ class Importing(Case):
     def test_a_file_of_which_the_engine_makes_no_image_is_refused_with_its_reason(self):
         for said, reason in (
             (b'{"status": "Importing"}\n{"error": "invalid tar header."}', 'invalid tar header'),
+            (b'{"error": "first"}\n{"error": "second"}', 'first'),
             (b'no\nthanks', 'no thanks'),
+            (b'x' * 201, 'x' * 200),
             (b'', 'the engine gave no reason'),
         ):
             with self.assertRaises(InvalidRequest) as caught:
@@ -139,15 +167,54 @@ class Importing(Case):
             self.assertTrue(str(caught.exception).endswith(f'no image from it: {reason}.'))
 
     def test_name_labels_and_command_of_an_image_are_those_of_its_file(self):
-        made = answer(b'{"status": "sha256:%s"}' % (b'b' * 64))
         given = {'properties': {'a': '1'}, 'command': ('/bin/sh', '-c')}
-        self.import_file(answer(b'[]'), VERSION, made, TAGGED, **given)
+        self.import_file(answer(b'[]'), VERSION, MADE, TAGGED, **given)
+        (looked_for,) = self.asked(1)['filters']
+        (content,) = json.loads(looked_for)['label']
         # Patiently, an engine is asked for its version again.
-        query = urllib.parse.urlsplit(self.server.requests[3].split()[1]).query
-        asked = urllib.parse.parse_qs(query)
+        asked = self.asked(3)
         self.assertEqual((['plain'], ['1']), (asked['repo'], asked['tag']))
-        self.assertIn('LABEL "a"="1"', asked['changes'])
-        self.assertIn('CMD ["/bin/sh", "-c"]', asked['changes'])
+        labels = {'LABEL "a"="1"', 'LABEL "{}"="{}"'.format(*content.split('='))}
+        self.assertEqual({*labels, 'CMD ["/bin/sh", "-c"]'}, {*asked['changes']})
+
+    def test_no_command_is_written_for_an_image_without_one(self):
+        self.import_file(answer(b'[]'), VERSION, MADE, TAGGED)
+        self.assertEqual(['LABEL'], [one.split()[0] for one in self.asked(3)['changes']])
+
+    def test_the_name_is_given_to_the_image_whatever_had_it(self):
+        for name, repository, tag in (
+            ('plain:1', 'plain', '1'),
+            ('plain', 'plain', 'latest'),
+            ('host:5000/plain', 'host:5000/plain', 'latest'),
+        ):
+            self.import_file(FOUND, TAGGED, name=name)
+            self.assertIn(f'POST /v1.41/images/sha256:{"b" * 64}/tag', self.server.requests[-1])
+            asked = self.asked(-1)
+            found = [*asked['repo'], *asked['tag'], *asked['force']]
+            self.assertEqual([repository, tag, '1'], found)
+
+    def test_an_image_is_looked_up_again_once_its_name_means_another(self):
+        moved = answer(json.dumps({'Id': 'sha256:' + 'b' * 64}).encode())
+        images = self.images(IMAGE, FOUND, TAGGED, moved)
+        self.assertEqual(f'sha256:{"a" * 64}', images.facts(LOOK, 'plain:1').id)
+        images.import_file(ImageFile(name='plain:1', path=self.tar))
+        self.assertEqual(f'sha256:{"b" * 64}', images.facts(LOOK, 'plain:1').id)
+
+    def test_each_import_looks_for_what_is_there_by_then(self):
+        images = self.images(FOUND, TAGGED, answer(b'[]'), VERSION, MADE, TAGGED)
+        for count in (3, 7):
+            images.import_file(ImageFile(name='plain:1', path=self.tar))
+            self.assertEqual(count, len(self.server.requests))
+
+    def test_a_file_that_cannot_be_read_is_refused_before_any_request(self):
+        path = self.tar.with_name('none.tar')
+        said = f'Cannot import image plain:1: {path} cannot be read: No such file or directory.'
+        with self.assertRaises(InvalidRequest) as caught:
+            self.import_file(path=path)
+        self.assertEqual(said, str(caught.exception))
+        self.assertIs(type(caught.exception), InvalidRequest)
+        self.assertIsInstance(caught.exception.__cause__, FileNotFoundError)
+        self.assertEqual([], self.server.requests)
 
     def test_what_an_image_cannot_be_called_is_refused_before_any_request(self):
         for name in ('../x', 'plain@sha256:' + 'a' * 64):

@@ -62,13 +62,14 @@ class InUse(ScriptedCase):
             resources.delete(engine, Resource(kind='volume', id='v1', owner='kiln'))
         self.assertEqual('v1', caught.exception.resource_id)
         self.assertEqual('remove v1: volume is in use - [4f1c]', caught.exception.fault)
+        self.assertEqual(409, caught.exception.__cause__.http_status)
 
 
 class Deleted(ScriptedCase):
-    def delete(self, *answers, kind='volume'):
+    def delete(self, *answers, kind='volume', resource_id='v1'):
         engine = Engine(options(url=self.serve(VERSION, *answers)), SYSTEM_CLOCK)
         self.addCleanup(engine.close)
-        resources.delete(engine, Resource(kind=kind, id='v1', owner='kiln'))
+        resources.delete(engine, Resource(kind=kind, id=resource_id, owner='kiln'))
 
     def test_a_resource_that_is_gone_is_deleted(self):
         for status, said in (
@@ -86,8 +87,9 @@ class Deleted(ScriptedCase):
             self.assertEqual(2, len(self.server.requests))
 
     def test_what_is_no_resource_of_an_engine_is_refused_before_any_request(self):
-        with self.assertRaises(InvalidRequest):
-            self.delete(kind='port')
+        for given in ({'kind': 'port'}, {'resource_id': '../v1'}):
+            with self.assertRaises(InvalidRequest):
+                self.delete(**given)
         self.assertEqual([], self.server.requests)
 
     def test_other_failures_are_those_of_the_engine(self):

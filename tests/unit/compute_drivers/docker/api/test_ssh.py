@@ -1,7 +1,10 @@
 """The ssh command of a remote engine, and the meaning of its error output."""
 
+import contextlib
+import gc
 import os
 import pathlib
+import socket
 import sys
 import tempfile
 import threading
@@ -58,12 +61,17 @@ class Commands(unittest.TestCase):
     def test_variables_that_ssh_does_not_need_are_not_passed_on(self):
         needed = {'HOME': '/h', 'PATH': '/bin', 'SSH_AUTH_SOCK': '/s', 'LC_ALL': 'C', 'USER': 'me'}
         others = {'OS_COMPUTE__PASSWORD': 'x', 'CREDENTIALS_DIRECTORY': '/c', 'DOCKER_HOST': 'y'}
-        self.assertEqual(_environment(needed | others), needed)
+        self.assertEqual(_environment(others | needed), needed)
 
     def test_an_invalid_url_is_refused_when_the_backend_is_opened(self):
-        with self.assertRaises(ConfigurationError) as caught:
-            Engine(options(url='ssh://far:99999'), SYSTEM_CLOCK)
-        self.assertIn("Cannot use url 'ssh://far:99999': Port out of range", str(caught.exception))
+        for url, reason in (
+            ('ssh://far:99999', 'Port out of range'),
+            ('ssh:///run/docker.sock', 'it names no host.'),
+        ):
+            said = f"Cannot use url '{url}': {reason}"
+            with self.assertRaisesRegex(ConfigurationError, said) as caught:
+                Engine(options(url=url), SYSTEM_CLOCK)
+            self.assertIsInstance(caught.exception.__cause__, ValueError)
 
 
 #: What an engine answers, here over a program that is not ssh: first to the ping, with more
@@ -79,11 +87,11 @@ for answer in HEAD + b'X: ' + b'x' * (8192 - len(HEAD) - 7) + b'\r\n\r\nOK', HEA
 """
 
 
-#: An engine that answers for as long as it is asked, and adds a byte to a file for each run.
+#: An engine that answers for as long as it is asked, and adds its ids to a file for each run.
 _LASTING = r"""
-import sys
-with open(sys.argv[1], 'ab') as runs:
-    runs.write(b'x')
+import os, sys
+with open(sys.argv[1], 'a') as runs:
+    runs.write(f'{os.getpid()} {os.getsid(0)}\n')
 for line in sys.stdin.buffer:
     if not line.strip():
         sys.stdout.buffer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK')
@@ -117,6 +125,11 @@ class Engines(unittest.TestCase):
             self.assertTrue(engine.is_podman(Asked(verb='get', subject='c1')))
 
 
+def connection(*program, timeout=60.0):
+    """Return a connection through a program in place of ssh."""
+    return _Connection(program, threading.BoundedSemaphore(), 'docker', timeout=timeout)
+
+
 class Connections(unittest.TestCase):
     def test_as_many_are_kept_as_are_used_at_once(self):
         most = 12
@@ -129,7 +142,16 @@ class Connections(unittest.TestCase):
                     session.get('http://docker/x', timeout=60, stream=True) for _ in range(most)
                 ]
                 self.assertEqual(['OK'] * most, [one.text for one in answers])
-        self.assertEqual(most, len(runs.read_bytes()))
+            self.assertEqual(most, len(runs.read_text().splitlines()))
+            session.close()
+            # The answers have their connections.
+            del answers
+            gc.collect()
+            for line in runs.read_text().splitlines():
+                with self.assertRaises(ProcessLookupError):
+                    os.kill(int(line.split()[0]), 0)
+            # What was closed is opened again by the next request.
+            self.assertEqual('OK', session.get('http://docker/x', timeout=60).text)
 
     def test_the_answer_to_the_ping_is_not_that_to_the_first_request(self):
         with requests.Session() as session:
@@ -144,15 +166,69 @@ class Connections(unittest.TestCase):
             late.connect()
 
     def test_a_program_that_ends_without_an_answer_has_told_the_reason(self):
-        program = ('sh', '-c', 'echo Host key verification failed. >&2')
-        ended = _Connection(program, threading.BoundedSemaphore(), 'docker', timeout=60.0)
-        with self.assertRaisesRegex(SshError, 'its host key is not known'):
+        for script, reason in (
+            ('echo Host key verification failed. >&2', 'its host key is not known'),
+            ('echo it rained >&2; echo no HTTP', 'it rained'),
+            (r"printf 'caf\351 closed' >&2", 'caf\ufffd closed'),
+        ):
+            with self.subTest(script), self.assertRaisesRegex(SshError, reason) as caught:
+                connection('sh', '-c', script).connect()
+            self.assertIsNotNone(caught.exception.__cause__)
+
+    def test_a_connection_needs_no_time_out(self):
+        ended = _Connection(('true',), threading.BoundedSemaphore(), 'docker')
+        with self.assertRaises(SshError):
             ended.connect()
 
+    def test_the_program_of_a_connection_has_a_session_and_ends_with_it(self):
+        told = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'ids')
+        opened = connection(sys.executable, '-S', '-c', _LASTING, str(told))
+        opened.connect()
+        program, session = map(int, told.read_text().split())
+        self.assertEqual(program, session)
+        opened.close()
+        with self.assertRaises(ProcessLookupError):
+            os.kill(program, 0)
+
+    def test_a_program_gets_no_variable_that_ssh_does_not_need(self):
+        self.enterContext(unittest.mock.patch.dict(os.environ, {'CREDENTIALS': 'secret'}))
+        with self.assertRaisesRegex(SshError, 'got none'):
+            connection('sh', '-c', 'echo "got ${CREDENTIALS:-none}" >&2').connect()
+
+    def test_a_program_that_cannot_be_run_leaves_nothing_open(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        for program, reason in (
+            (f'{folder}/none', 'the ssh command was not found; install openssh-client'),
+            (folder, 'the ssh command cannot be run: Permission denied'),
+        ):
+            before = len(os.listdir('/proc/self/fd'))
+            # Its traceback keeps what the failed call had.
+            kept = None
+            try:
+                connection(program).connect()
+            except SshError as exc:
+                kept = exc
+            self.assertEqual((0, reason), (kept.errno, kept.strerror))
+            # Threads of other tests can have closed some meanwhile.
+            self.assertLessEqual(len(os.listdir('/proc/self/fd')), before)
+
     def test_a_program_that_does_not_end_by_itself_is_ended(self):
-        lasting = _Connection(('sleep', '3600'), threading.BoundedSemaphore(), 'x', timeout=0.1)
-        with self.assertRaises(TimeoutError):
-            lasting.connect()
+        told = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), 'id')
+        os.mkfifo(told)
+        lasting = connection('sh', '-c', f'echo $$ > {told}; exec sleep 3600', timeout=None)
+
+        def connect():
+            with contextlib.suppress(SshError):
+                lasting.connect()
+
+        opening = threading.Thread(target=connect)
+        opening.start()
+        # Once the program has told it.
+        program = int(told.read_text())
+        lasting.sock.shutdown(socket.SHUT_RDWR)
+        opening.join()
+        with self.assertRaises(ProcessLookupError):
+            os.kill(program, 0)
 
     def test_a_connection_that_fails_is_closed_before_others_are_opened(self):
         # As the server drops further ones while too many are open.

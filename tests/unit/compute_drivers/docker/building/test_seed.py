@@ -50,7 +50,9 @@ class Kinds(unittest.TestCase):
             build_key='K-1', files=(file('/etc/a'),), user_data=b'#cloud-config\nhostname: web',
             keys=('ssh-ed25519 AAAA me',),
         )  # fmt: skip
-        files = {one.path: one.content for one in seed.files_of(given, 'nocloud')}
+        made = seed.files_of(given, 'nocloud')
+        self.assertEqual({0o600}, {one.mode for one in made})
+        files = {one.path: one.content for one in made}
         folder = '/var/lib/cloud/seed/nocloud'
         self.assertEqual({f'{folder}/user-data', f'{folder}/meta-data'}, set(files))
         self.assertEqual(
@@ -100,7 +102,10 @@ class Archives(unittest.TestCase):
     def test_an_archive_has_a_folder_before_those_within_it(self):
         folders = ['/srv', '/srv/a', '/srv/a/b']
         packed = seed.archive([], folders, {}, 0)
-        self.assertEqual(['srv', 'srv/a', 'srv/a/b'], list(unpacked(packed))[:-1])
+        members = [member for member, _ in unpacked(packed).values()][:-1]
+        self.assertEqual(['srv', 'srv/a', 'srv/a/b'], [member.name for member in members])
+        for member in members:
+            self.assertEqual((True, 0o755), (member.isdir(), member.mode))
 
     @given(st.lists(PATHS, unique=True, max_size=4))
     def test_every_folder_precedes_its_content(self, paths):
@@ -114,14 +119,16 @@ class Archives(unittest.TestCase):
         self.assertIn('/var/lib/kiln', seen)
 
     def test_a_file_under_an_in_memory_file_system_is_reported_as_hidden(self):
-        files = [file('/etc/a'), file('/run/lock/b')]
+        files = [file('/etc/a'), file('/run/lock/b'), file('/run/c')]
         self.assertEqual('/run/lock/b', seed.hidden(files, ['/run']))
         self.assertIsNone(seed.hidden(files, ['/ru', '/run/lock/b/c']))
 
 
 class Accounts(unittest.TestCase):
     def setUp(self):
-        self.accounts = seed.Accounts('root:x:0:0::/:\nweb:x:33:44:::\nbad:x:y:1\n', 'www:x:50:\n')
+        self.accounts = seed.Accounts(
+            'root:x:0:0::/:\nweb:x:33:44:::\nbad:x:y:1\nworse:x:1:y\n', 'www:x:50:\n'
+        )
 
     def test_owners_are_found_by_name_and_by_number(self):
         for owner, ids in (
@@ -139,7 +146,7 @@ class Accounts(unittest.TestCase):
             self.assertEqual((0, 0), seed.ROOT.ids(owner))
 
     def test_owners_missing_in_the_image_are_not_found(self):
-        for owner in ('nobody', 'bad', 'web:nogroup', ''):
+        for owner in ('nobody', 'bad', 'worse', 'web:nogroup', ''):
             self.assertIsNone(self.accounts.ids(owner), owner)
 
     @given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=8))

@@ -7,6 +7,7 @@ import types
 import unittest
 
 from kiln.compute_drivers.authoring.error_context import Asked
+from kiln.compute_drivers.authoring.openstack_networks import NO_NETWORK, check_networks
 from kiln.compute_drivers.authoring.user_data import MAX_BYTES
 from kiln.compute_drivers.nova.building import body
 from kiln.exceptions import (
@@ -70,15 +71,15 @@ class Create(unittest.TestCase):
         )
 
     def test_the_network_none_is_no_network(self):
-        self.assertEqual('none', created(networks=body.NO_NETWORK)['server']['networks'])
+        self.assertEqual('none', created(networks=NO_NETWORK)['server']['networks'])
 
     def test_the_network_none_excludes_other_networks_and_ports(self):
         for networks, ports in (('none', 'n-1'), ()), (('none',), ('p-1',)):
             with self.subTest(networks=networks), self.assertRaises(InvalidBuildRequest) as caught:
-                body.check_networks(ASKED, networks, ports)
+                check_networks(ASKED, networks, ports)
             self.assertIn("network 'none' excludes", str(caught.exception))
         for networks, ports in ((), ()), (('none',), ()), (('n-1', 'n-2'), ('p-1',)):
-            body.check_networks(ASKED, networks, ports)
+            check_networks(ASKED, networks, ports)
 
     def test_a_full_request_sets_every_field(self):
         sent = created(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import collections
 import heapq
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from kiln.clusters.models import Node, NodeState
-from kiln.clusters.spec import Place, ZoneRule
-from kiln.engine.plan.changes import DesiredGroup
-from kiln.engine.plan.counts import place_order, table, zone_counts
-from kiln.engine.plan.fitting import Counts, fitting
-from kiln.engine.plan.removal_order import RemovalOrder, excess
+from kiln.clusters.placing.counts import place_order, table, zone_counts
+from kiln.clusters.placing.fitting import Counts, fitting
+from kiln.clusters.placing.removal_order import RemovalOrder, excess
+from kiln.clusters.spec import NodeGroupSpec, Place, ZoneRule
 
 #: The pool of nodes that are in a zone where no node is allowed.
 _NOWHERE = object()
+_NOBODY: Mapping[str, str] = MappingProxyType({})
 
 
 class Layout:
@@ -26,18 +27,30 @@ class Layout:
     """
 
     def __init__(
-        self, desired: DesiredGroup, nodes: Iterable[Node], stale: Mapping[str, str]
+        self,
+        group: NodeGroupSpec,
+        nodes: Iterable[Node],
+        stale: Mapping[str, str] = _NOBODY,
+        *,
+        flavor: str | None = None,
+        zones: Collection[str] = (),
     ) -> None:
-        self._shape = shape = desired.group.shape
+        """Lay the shape of a group over nodes.
+
+        :param stale: ids of nodes that are to be replaced, and why.
+        :param flavor: the flavor of the machine, for a shape that counts no flavors.
+        :param zones: all zones of the backend.
+        """
+        self._shape = shape = group.shape
         self._stale = stale
-        self._ideal: Mapping[Place, int] = table(shape, desired.zones, flavor=desired.flavor)
+        self._ideal: Mapping[Place, int] = table(shape, zones, flavor=flavor)
         self._flavors = _marginal(self._ideal, 'flavor')
-        self._zones: Counts = zone_counts(shape, desired.zones)
+        self._zones: Counts = zone_counts(shape, zones)
         if shape.placements:
             self._zones = _marginal(self._ideal, 'zone')
         self._binding = bool(shape.placements) or shape.zones.rule is ZoneRule.COUNTS
         self._rooms = self._find_rooms(nodes)
-        self._order = RemovalOrder(rules=desired.group.deletion, zones=self._zones, stale=stale)
+        self._order = RemovalOrder(rules=group.deletion, zones=self._zones, stale=stale)
 
     def surplus(self, nodes: Iterable[Node]) -> list[Node]:
         """Return the nodes that cannot stay, in the order in which they are removed."""

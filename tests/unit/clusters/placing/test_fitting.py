@@ -6,8 +6,8 @@ import unittest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiln.clusters.placing.fitting import fitting
 from kiln.clusters.spec import Place
-from kiln.engine.plan.fitting import fitting
 from tests.unit.engine.groups import UNTIMED
 
 FLAVORS, ZONES = ('x', 'y'), ('a', 'b', 'c')

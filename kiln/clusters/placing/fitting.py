@@ -10,8 +10,8 @@ from __future__ import annotations
 import collections
 from collections.abc import Mapping
 
+from kiln.clusters.placing.counts import place_order
 from kiln.clusters.spec import Place
-from kiln.engine.plan.counts import place_order
 
 Counts = Mapping[str | None, int]
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiln.clusters.exceptions import InvalidCluster
+from kiln.clusters.placing.counts import check_count, from_index_maps, resized, shares, table
 from kiln.clusters.spec import MOST_NODES, Place, Shape, ZoneRule, Zones
-from kiln.engine.plan.counts import check_count, from_index_maps, resized, shares, table
 from tests.unit.engine.groups import SPREAD, UNTIMED, ZONES, counted, even, shapes, split, wanted
 
 
