@@ -142,10 +142,11 @@ class IronicCase(CloudTestCase if URL is None else unittest.TestCase):
         self.addCleanup(compute.close, 5)
         return compute
 
-    def claims(self):
-        """Return the claims of this test that Ironic itself has."""
+    def claims(self, *owners):
+        """Return the claims of this test, or of other owners, that Ironic itself has."""
         found = self.nodes.ask('GET', '/allocations?limit=1000')['allocations']
-        return [one for one in found if one['extra'].get('kiln', {}).get('owner') == self.owner]
+        owners = owners or (self.owner,)
+        return [one for one in found if one['extra'].get('kiln', {}).get('owner') in owners]
 
 
 @dataclasses.dataclass(frozen=True)

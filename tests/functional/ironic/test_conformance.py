@@ -17,6 +17,7 @@ from kiln.testing.conformance.behaviours.requests import Requests
 from kiln.testing.conformance.behaviours.sharing import Sharing
 from kiln.testing.conformance.behaviours.states import States
 from kiln.testing.conformance.behaviours.translation import Translation
+from kiln.testing.conformance.sweep import other_owner
 from tests.functional.ironic.site import IronicCase, IronicFaults
 
 
@@ -29,7 +30,21 @@ class OnIronic:
         # Small pages, which the kit fills.
         return self.open_driver(page_size=4)
 
+    def let_nodes_go(self):
+        """Wait until all nodes are given back: the next behaviour has no others.
+
+        Ironic does not interrupt a deploy, so its node goes at a later look of the driver.
+        """
+        owners = (self.owner, other_owner(self.prefix))
+        if self.claims(*owners):
+            driver = self.open_driver()
+            self.nodes.until(
+                lambda: not any([*driver.list_amphorae(owner=owner)] for owner in owners)
+            )
+
     def setUp(self):
+        # The last cleanup of all.
+        self.addCleanup(self.let_nodes_go)
         super().setUp()
         faults = self.make_faults(self.driver)
         self.bench.lacking, self.bench.reboots_hard = faults.lacking, faults.reboots_hard
