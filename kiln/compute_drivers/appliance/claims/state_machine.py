@@ -142,7 +142,7 @@ class Ended:
 
 def verdict(old: Claim | None, new: Claim) -> bool | None:
     """Return True if the first build came up, False if it failed, None if undecided."""
-    if new.epoch != 1 or (old is not None and old.phase is new.phase):
+    if new.epoch != 1:
         return None
     came = old is None or old.phase in (Phase.CLAIMING, Phase.STARTING)
     return {Phase.UP: True, Phase.FAILED: False}.get(new.phase) if came else None

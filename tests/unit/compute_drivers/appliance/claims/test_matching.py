@@ -41,8 +41,9 @@ class Matching(unittest.TestCase):
 
     def refused(self, error=InsufficientCapacity, **given):
         with self.assertRaises(error) as caught:
-            self.chosen(**given)
+            self.chosen(build_key='Key', **given)
         self.assertIs(Outcome.NOT_APPLIED, caught.exception.outcome)
+        self.assertEqual('Key', caught.exception.build_key)
         return str(caught.exception)
 
     def test_the_chosen_machine_has_the_requested_type_flavor_zone_and_image(self):
@@ -100,6 +101,11 @@ class Matching(unittest.TestCase):
         said = self.refused(amphora_flavor='small', taken=['small-1', 'small-2', 'large', 'lb'])
         self.assertIn('2 claimed (small-1, small-2); 1 of another flavor (large)', said)
         self.assertIn('1 of another type (lb)', said)
+
+    def test_a_machine_that_is_claimed_and_in_maintenance_is_told_as_claimed(self):
+        records = {'m1': Record(maintenance='a fan')}
+        said = self.refused(text=pool(1), records=records, taken=['m1'])
+        self.assertIn(': 1 claimed (m1).', said)
 
     def test_a_refusal_is_short_for_any_number_of_machines(self):
         text = pool(99)

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import pathlib
 import sqlite3
-import stat
 import tempfile
 import unittest
 
@@ -20,11 +19,9 @@ from kiln.compute_drivers.appliance.claims.store import Store
 from kiln.compute_drivers.appliance.inventory.reading import parse
 from kiln.exceptions import (
     BuildDiffers,
-    ConfigurationError,
     InstanceNotFoundError,
     InstanceStateConflict,
     InsufficientCapacity,
-    ServiceUnavailable,
 )
 from kiln.models import AmphoraType
 from tests.examples import examples
@@ -79,18 +76,27 @@ class Claiming(PoolCase):
         self.assertEqual([0.5], [one.due for one in self.claims.due(0.5)])
         self.assertEqual([0.5], [one.since for one in self.claims.all()])
 
+    def test_a_clock_that_was_set_back_leaves_work_alone_that_began_before(self):
+        for key, since, due in (('a', 9.0, 11.0), ('b', 0.2, 7.0)):
+            waits = functools.partial(dataclasses.replace, since=since, due=due)
+            self.claims.change(self.claim(key).id, waits, 1.0)
+        probed = functools.partial(dataclasses.replace, probed_at=0.1)
+        self.claims.change(self.claim('b').id, probed, 1.0)
+        self.claims.follow_clock(0.5)
+        self.assertEqual({(0.5, 0.5), (0.2, 7.0)}, {(c.since, c.due) for c in self.claims.all()})
+
     def test_a_clock_that_was_set_back_makes_no_quarantine_longer(self):
-        one = self.claim('k')
-        for phase in Phase.STARTING, Phase.FAILED:
-            entered = functools.partial(dataclasses.replace, phase=phase, epoch=1)
-            self.claims.change(one.id, entered, 86400.0)
-        self.claims.change(one.id, lambda _: None, 86400.0)
-        self.claims.follow_clock(86400.0)
-        self.assertEqual(86400.0 + RULES.quarantine_s, self.claims.records()['m1'].until)
         self.claims.follow_clock(5.0)
-        self.assertEqual(5.0 + RULES.quarantine_s, self.claims.records()['m1'].until)
-        self.claims.follow_clock(6.0)
-        self.assertEqual(5.0 + RULES.quarantine_s, self.claims.records()['m1'].until)
+        claimed = [self.claim(key) for key in 'ab']
+        for one in claimed:
+            self.enter(one, Phase.STARTING, Phase.FAILED, now=86400.0)
+            self.claims.change(one.id, lambda _: None, 86400.0)
+        for now, begins in ((86400.0, 86400.0), (5.0, 5.0), (6.0, 5.0)):
+            self.claims.follow_clock(now)
+            self.assertEqual(
+                [begins + RULES.quarantine_s] * 2,
+                [self.claims.records()[one.machine].until for one in claimed],
+            )
 
     def test_a_repeated_claim_needs_no_free_machine(self):
         first = [self.claim(key) for key in 'abc']
@@ -147,6 +153,8 @@ class Claiming(PoolCase):
         for one, due in ((first, 9.0), (second, 7.0)):
             self.claims.change(one.id, functools.partial(dataclasses.replace, due=due), 1.0)
         self.assertEqual([], self.claims.resting())
+        self.enter(self.claim('c'), Phase.FAILED)
+        self.assertEqual([], self.claims.resting())
         self.assertEqual((7.0, 9.0), (self.claims.next_due(0.0), self.claims.next_due(7.0)))
         self.assertEqual([7.0, 9.0], [one.due for one in self.claims.due(9.0)])
 
@@ -170,8 +178,9 @@ class Claiming(PoolCase):
             self.claims.with_payload,
             lambda id_: self.claims.change(id_, keep, 2.0),
         ):
-            with self.assertRaises(InstanceNotFoundError):
+            with self.assertRaises(InstanceNotFoundError) as caught:
                 ask('nothing')
+            self.assertEqual('nothing', caught.exception.amphora_id)
 
     def test_each_failed_claim_lengthens_the_quarantine(self):
         untils = []
@@ -209,10 +218,44 @@ class Claiming(PoolCase):
             again()
             self.assertEqual(reset, self.claims.records()['m1'])
 
-    def enter(self, claim, *phases, **facts):
+    def test_a_machine_that_fails_and_then_comes_up_has_not_come_up_by_itself(self):
+        self.enter(self.claim('a'), Phase.STARTING, Phase.FAILED, Phase.UP)
+        self.assertEqual(1, self.claims.records()['m1'].failures)
+
+    def test_a_machine_that_is_up_at_once_has_its_failures_reset(self):
+        self.inventory = parse(pool(1), 'i')
+        one = self.claim('a')
+        self.enter(one, Phase.STARTING, Phase.FAILED)
+        self.claims.change(one.id, lambda _: None, 2.0)
+        self.claims.claim(request(), self.inventory, 500.0)
+        self.assertEqual(0, self.claims.records()['m1'].failures)
+
+    def test_a_fact_about_a_machine_is_not_one_about_others(self):
+        self.claims.maintain('m1', 'a fan')
+        self.claims.maintain('m2', 'a disk')
+        reasons = {name: one.maintenance for name, one in self.claims.records().items()}
+        self.assertEqual({'m1': 'a fan', 'm2': 'a disk'}, reasons)
+
+    def test_claims_are_listed_oldest_first_whoever_asks(self):
+        made = [
+            self.claims.claim(request(build_key=key, name=name), self.inventory, now)
+            for key, name, now in (('a', 'web', 1.0), ('b', 'web', 2.0), ('c', 'db', 3.0))
+        ]
+        self.assertEqual(made, self.claims.all())
+        self.assertEqual(made, self.claims.of_owner('us'))
+        self.assertEqual(made[:2], self.claims.find('us', 'web'))
+
+    def test_a_key_is_looked_up_each_time(self):
+        self.assertIsNone(self.claims.with_key('us', 'k'))
+        one = self.claim('k')
+        self.assertEqual(one, self.claims.with_key('us', 'k'))
+        self.claims.change(one.id, lambda _: None, 2.0)
+        self.assertIsNone(self.claims.with_key('us', 'k'))
+
+    def enter(self, claim, *phases, now=2.0, **facts):
         for phase in phases:
             entered = functools.partial(dataclasses.replace, phase=phase, epoch=1, **facts)
-            self.claims.change(claim.id, entered, 2.0)
+            self.claims.change(claim.id, entered, now)
 
     def test_changes_report_visible_changes_and_ends(self):
         one, two = self.claim('a'), self.claim('b')
@@ -231,6 +274,7 @@ class Claiming(PoolCase):
         self.claims.change(one.id, lambda _: None, 6.0)
         told = self.claims.changes('us', cursor)
         self.assertEqual(([], (one.id,), False), ([*told.claims], told.gone, told.complete))
+        self.assertEqual((), self.claims.changes('us', told.cursor).gone)
         self.assertEqual((), self.claims.changes('them', cursor).gone)
 
     def test_a_cursor_from_another_pool_or_the_future_returns_everything(self):
@@ -250,55 +294,6 @@ class Claiming(PoolCase):
         self.assertTrue(self.claims.changes('us', cursor).complete)
         self.claims.change(one.id, lambda _: None, 2.0)
         self.assertTrue(self.claims.changes('us', cursor).complete)
-
-
-class Files(PoolCase):
-    def test_the_payload_is_kept_until_the_claim_command_has_ended(self):
-        claims = self.open_claims()
-        inventory = parse(pool(1, each='claim = ["/bin/c"]\n'), 'i')
-        secret = b'correct-horse-battery-staple'
-        one = claims.claim(request(user_data=secret * 20), inventory, 1.0)
-        self.assertIn(b'user_data', claims.with_payload(one.id)[1])
-        claims.change(
-            one.id,
-            lambda claim: state_machine.command_ended(
-                claim, inventory.machines['m1'], Ended(True), 2.0, RULES
-            ),
-            2.0,
-        )
-        self.assertIsNone(claims.with_payload(one.id)[1])
-        for path in self.folder.iterdir():
-            self.assertNotIn(b'Y29ycmVjdC1ob3JzZS', path.read_bytes(), path.name)
-
-    def test_the_files_are_accessible_only_to_kiln(self):
-        self.open_claims().maintain('m1', 'a fan')
-        for path in self.folder.iterdir():
-            self.assertEqual(0o600, stat.S_IMODE(path.stat().st_mode), path.name)
-
-    def test_an_unusable_directory_or_file_is_named(self):
-        with self.assertRaisesRegex(ConfigurationError, 'nowhere/claims.db'):
-            Store(self.folder / 'nowhere' / 'claims.db')
-        path = self.folder / 'claims.db'
-        path.write_text('this is not a database, but it is long enough to be read as one' * 9)
-        with self.assertRaisesRegex(ConfigurationError, 'Cannot keep claims in') as caught:
-            Store(path)
-        self.assertIsInstance(caught.exception.__cause__, sqlite3.Error)
-
-    def test_a_file_of_another_version_is_refused(self):
-        self.open_claims()
-        with sqlite3.connect(self.folder / 'claims.db') as db:
-            db.execute('PRAGMA user_version = 9')
-        db.close()
-        with self.assertRaisesRegex(ConfigurationError, 'it has version 9, not 1'):
-            self.open_claims()
-
-    def test_unreadable_claims_are_an_unavailable_service(self):
-        store = Store(self.folder / 'claims.db')
-        claims = Claims(store, RULES)
-        store.close()
-        with self.assertRaisesRegex(ServiceUnavailable, 'Cannot use the claims in'):
-            claims.all()
-        store.wipe_log()
 
 
 class ClaimMachine(RuleBasedStateMachine):

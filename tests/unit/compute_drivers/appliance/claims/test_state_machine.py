@@ -155,6 +155,11 @@ class Leaving(unittest.TestCase):
         self.assertEqual((5, 'wipe command failed 5 times, last: no route'),
                          (one.failures, one.fault))  # fmt: skip
 
+    def test_failed_probes_are_not_counted_as_failed_wipes(self):
+        self.assertEqual(
+            0, state_machine.deleted(claim(Phase.DOWN, failures=4), ALL, 1.0).failures
+        )
+
     def test_the_first_failure_is_reported_as_once(self):
         one = state_machine.command_ended(claim(Phase.WIPING), ALL, BAD, 1.0, RULES)
         self.assertIn('failed once', one.fault)
@@ -172,7 +177,9 @@ class Commanded(unittest.TestCase):
         one = state_machine.rebooted(claim(Phase.UP), ALL, 5.0, hard=True)
         self.assertEqual((State.ACTIVE, 'rebooting', True), (one.state, one.task, one.hard))
         one = state_machine.command_ended(one, ALL, OK, 6.0, RULES)
-        self.assertEqual((Phase.RETURNING, 'rebooting'), (one.phase, one.task))
+        self.assertEqual(
+            (Phase.RETURNING, State.ACTIVE, 'rebooting'), (one.phase, one.state, one.task)
+        )
         self.assertIs(Phase.UP, state_machine.probed(one, OK, 7.0, RULES).phase)
 
     def test_without_a_probe_a_reboot_ends_with_its_command(self):
@@ -194,13 +201,16 @@ class Commanded(unittest.TestCase):
             self.assertIs(Phase.REBUILDING, state_machine.rebuilt(one, ALL, 5.0, None).phase)
             with self.assertRaises(InstanceStateConflict) as caught:
                 state_machine.rebooted(one, ALL, 5.0, hard=False)
-            self.assertIn('must be active', str(caught.exception))
+            self.assertIn('must be active and at rest', str(caught.exception))
+            self.assertFalse(caught.exception.retryable)
 
     def test_a_busy_or_leaving_amphora_cannot_be_rebooted_or_rebuilt(self):
         for phase in set(Phase) - {Phase.UP, Phase.DOWN, Phase.FAILED}:
             with self.assertRaises(InstanceStateConflict) as caught:
                 state_machine.rebuilt(claim(phase), ALL, 5.0, None)
             self.assertEqual(phase not in LEAVING, caught.exception.retryable)
+            self.assertEqual('a1', caught.exception.amphora_id)
+            self.assertIn('must be active or error and at rest', str(caught.exception))
 
     def test_a_failed_command_is_an_error(self):
         one = state_machine.command_ended(claim(Phase.REBOOTING), ALL, BAD, 6.0, RULES)
@@ -238,6 +248,9 @@ class Commanded(unittest.TestCase):
             watched = state_machine.watched(claim(phase, due=due), PROBED, 5.0)
             self.assertEqual(expected, watched.due, (phase, due))
         self.assertIsNone(state_machine.watched(claim(Phase.UP), BARE, 5.0).due)
+
+    def test_a_claim_does_not_show_the_table_of_its_machine(self):
+        self.assertNotIn('rack', repr(claim(table={'labels': {'rack': 'r1'}})))
 
     def test_every_phase_has_a_state(self):
         for phase in Phase:
