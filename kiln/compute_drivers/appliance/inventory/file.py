@@ -44,10 +44,7 @@ class InventoryFile:
     @property
     def current(self) -> Inventory:
         """The inventory in the file, or the last correct one."""
-        try:
-            mark: tuple[int, ...] = self._look()
-        except ConfigurationError:
-            mark = ()
+        mark = self._look()
         if mark != self._mark:
             with self._lock:
                 if mark != self._mark:
@@ -59,12 +56,11 @@ class InventoryFile:
         return None if self._secrets is None else self._secrets / name
 
     def _look(self) -> tuple[int, ...]:
+        """Return facts that differ after each change; none of a file that cannot be found."""
         try:
             facts = self._path.stat()
-        except OSError as exc:
-            raise ConfigurationError(
-                f'Cannot read inventory {self._path}: {exc.strerror}.'
-            ) from exc
+        except OSError:
+            return ()
         # The change time covers new permissions, too.
         return (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 

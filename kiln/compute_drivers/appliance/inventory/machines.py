@@ -43,9 +43,6 @@ class ProbeSpec:
     argv: tuple[str, ...] = ()
 
 
-_NOTHING: Mapping[Any, Any] = MappingProxyType({})
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Machine:
     """An enrolled machine; without a list of flavors or images it accepts any."""
@@ -53,20 +50,18 @@ class Machine:
     name: str
     amphora_type: AmphoraType
     addresses: tuple[str, ...]
+    commands: Mapping[Verb, tuple[str, ...]]
+    #: The table as written, with defaults: a claim stores it and parses it again.
+    table: Mapping[str, Any]
     flavors: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
     zone: str | None = None
-    labels: Mapping[str, str] = dataclasses.field(default_factory=lambda: _NOTHING)
+    labels: Mapping[str, str] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
     #: The name of a secret, never the secret itself.
     credentials: str | None = None
     #: The reason of its maintenance; None if it is not in maintenance.
     maintenance: str | None = None
     probe: ProbeSpec | None = None
-    commands: Mapping[Verb, tuple[str, ...]] = dataclasses.field(default_factory=lambda: _NOTHING)
-    #: The table as written, with defaults: a claim stores it and parses it again.
-    table: Mapping[str, Any] = dataclasses.field(
-        default_factory=lambda: _NOTHING, repr=False, compare=False
-    )
 
     def argv(self, verb: Verb) -> tuple[str, ...]:
         """Return the command for an action; empty if there is nothing to run."""
@@ -85,7 +80,7 @@ class Machine:
 class Inventory:
     """All enrolled machines, by name."""
 
-    machines: Mapping[str, Machine] = dataclasses.field(default_factory=lambda: _NOTHING)
+    machines: Mapping[str, Machine]
 
     def __iter__(self) -> Iterator[Machine]:
         return iter(self.machines.values())

@@ -73,10 +73,9 @@ def located(mistakes: list[Mistake], text: str, source: str) -> str:
     lines = lines_of(text)
     told = []
     for mistake in mistakes:
-        path = mistake.path
-        while path and path not in lines:
-            path = path[:-1]
-        told.append((lines.get(path, 1), f'{_place(mistake.path)} {mistake.message}'))
+        # What a machine has from the defaults is told of the machine.
+        line = lines.get(mistake.path) or lines.get(mistake.path[:-1], 1)
+        told.append((line, f'{_place(mistake.path)} {mistake.message}'))
     return '\n'.join(f'{source}:{line}: {words}' for line, words in sorted(told))
 
 
@@ -132,15 +131,13 @@ def _enrol(
         yield Mistake(path, 'must be a table.')
         return
     own: dict[str, Any] = {}
-    mistakes = list(_checked(path, table, own))
-    whole, values = {**defaults[0], **table}, {**defaults[1], **own}
+    yield from _checked(path, table, own)
+    whole = {**defaults[0], **table}
     for key in _REQUIRED:
         if key not in whole:
             none = ' (wipe = [] means that there is nothing to wipe)' if key == 'wipe' else ''
-            mistakes.append(Mistake(path, f'lacks {key}{none}.'))
-    yield from mistakes
-    if not mistakes and all(key in values for key in _REQUIRED):
-        machines[name] = _machine(name, values, whole)
+            yield Mistake(path, f'lacks {key}{none}.')
+    machines[name] = _machine(name, {**defaults[1], **own}, whole)
 
 
 def machine_of(name: str, table: Mapping[str, Any]) -> Machine:

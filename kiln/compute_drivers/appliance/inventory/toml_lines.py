@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,7 +19,8 @@ def lines_of(text: str) -> Mapping[Path, int]:
         is_header = statement.lstrip().startswith('[')
         paths = list(_paths(tomllib.loads(statement)))
         if is_header:
-            table = max(paths, key=len)
+            # The tables above it come first.
+            table = paths[-1]
         for path in paths:
             found.setdefault(path if is_header else table + path, line)
     return found
@@ -31,7 +33,8 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
     statement ends with the first line at which it can be parsed.
     """
     kept, began = '', 1
-    for number, line in enumerate(text.splitlines(keepends=True), 1):
+    # TOML knows fewer ends of lines than str.splitlines().
+    for number, line in enumerate(io.StringIO(text), 1):
         if not kept:
             began = number
         kept += line
@@ -39,8 +42,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
             tomllib.loads(kept)
         except tomllib.TOMLDecodeError:
             continue
-        if kept.strip():
-            yield began, kept
+        yield began, kept
         kept = ''
 
 

@@ -1,6 +1,7 @@
-"""The appliance driver: abilities, background work, and operator actions."""
+"""The appliance driver: what it opens, reports and can do, and its work in the background."""
 
 import contextlib
+import dataclasses
 import json
 import sqlite3
 import stat
@@ -8,6 +9,7 @@ import threading
 
 from oslo_config import cfg
 
+from kiln.compute_drivers.appliance.claims.state_machine import Rules
 from kiln.compute_drivers.appliance.conf import opts
 from kiln.compute_drivers.authoring.machine_pool import Standing
 from kiln.exceptions import (
@@ -17,12 +19,12 @@ from kiln.exceptions import (
     InsufficientCapacity,
     InvalidBuildRequest,
     InvalidRequest,
-    ResourceNotFoundError,
     ServiceUnavailable,
     UnsupportedOperation,
     Verdict,
 )
 from kiln.models import Ability, AmphoraType, State
+from kiln.testing.clock import VirtualClock
 from tests.unit.compute_drivers.appliance.samples import PoolCase, options_of, pool
 
 METAL = {'amphora_type': AmphoraType.BARE_METAL}
@@ -55,14 +57,14 @@ class Opening(PoolCase):
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute('BEGIN EXCLUSIVE')
             with self.assertRaisesRegex(ServiceUnavailable, 'locked') as caught:
-                driver.build(**METAL, build_key='k', timeout=0.001)
-            self.assertEqual('k', caught.exception.build_key)
+                driver.build(**METAL, build_key='K', timeout=0.001)
+            self.assertEqual('K', caught.exception.build_key)
             with self.assertRaisesRegex(ServiceUnavailable, 'locked') as caught:
                 driver.delete(kept, timeout=0.001)
             self.assertEqual(kept, caught.exception.amphora_id)
             self.assertIs(State.ACTIVE, driver.status(kept).state)
         driver.delete(kept)
-        self.assertTrue(driver.build(**METAL, build_key='k'))
+        self.assertTrue(driver.build(**METAL, build_key='K'))
 
     def test_a_missing_option_is_named(self):
         for option in ('inventory', 'state_dir'):
@@ -98,8 +100,9 @@ class Opening(PoolCase):
         options = options_of(
             inventory=str(self.inventory), state_dir=str(self.inventory / 'state')
         )
-        with self.assertRaisesRegex(ConfigurationError, 'Cannot keep claims in'):
+        with self.assertRaisesRegex(ConfigurationError, 'Cannot keep claims in') as caught:
             self.open_with(options)
+        self.assertIsInstance(caught.exception.__cause__, OSError)
 
     def test_its_directory_is_made_with_those_above_it(self):
         state_dir = self.folder / 'far' / 'away' / 'state'
@@ -114,6 +117,57 @@ class Opening(PoolCase):
         self.open_driver(pool(1))
         for path in (self.folder / 'state', self.folder / 'state' / 'run'):
             self.assertEqual(0o700, stat.S_IMODE(path.stat().st_mode))
+
+    def test_the_options_default_to_the_rules_and_refuse_no_time_at_all(self):
+        defaults = {opt.dest: opt.default for opt in opts}
+        for field in dataclasses.fields(Rules):
+            self.assertEqual(field.default, defaults[field.name.removesuffix('_s')], field.name)
+        self.assertEqual((8, 8), (defaults['command_workers'], defaults['probe_workers']))
+        for opt in opts:
+            self.assertTrue(opt.help, opt.name)
+            if isinstance(opt, cfg.FloatOpt):
+                with self.assertRaises(ValueError, msg=opt.name):
+                    opt.type(0.0)
+
+
+class Looking(PoolCase):
+    """What is reported is what holds now."""
+
+    def test_a_check_says_how_many_machines_are_claimed_each_time(self):
+        driver = self.open_driver(pool(2))
+        self.assertEqual('2 machines, 0 claimed', driver.check().detail)
+        driver.build(**METAL)
+        self.assertEqual('2 machines, 1 claimed', driver.check().detail)
+
+    def test_a_check_says_how_long_it_took(self):
+        class Slow(VirtualClock):
+            def monotonic(self):
+                self.advance(0.5)
+                return super().monotonic()
+
+        self.assertGreater(self.open_driver(pool(1), clock=Slow()).check().latency_s, 0.0)
+
+    def test_amphorae_are_listed_oldest_first(self):
+        driver, made = self.open_driver(pool(5)), []
+        for _ in range(5):
+            made.append(driver.build(**METAL))
+            self.clock.advance(1.0)
+        self.assertEqual(made, [one.id for one in driver.list_amphorae()])
+
+    def test_changes_are_told_since_the_cursor_before(self):
+        driver = self.open_driver(pool(2))
+        driver.build(**METAL)
+        first = driver.changes()
+        self.assertEqual((1, True), (len(first.statuses), first.complete))
+        second = driver.changes(first.cursor)
+        self.assertEqual(((), False), (second.statuses, second.complete))
+
+    def test_statuses_are_read_each_time(self):
+        driver = self.open_driver(pool(2))
+        ids = [driver.build(**METAL) for _ in range(2)]
+        self.assertEqual(set(ids), {one.amphora_id for one in driver.statuses(ids).values()})
+        driver.delete(ids[0])
+        self.assertEqual({ids[1]}, set(driver.statuses(ids)))
 
 
 class Able(PoolCase):
@@ -147,6 +201,11 @@ class Able(PoolCase):
         each = 'zone = "az1"\nflavors = ["small"]\nimages = ["v1"]\n'
         driver = self.open_driver(pool(1, each=each))
         self.assertEqual(('az1',), driver.list_zones())
+        self.inventory.write_text(pool(1))
+        self.assertEqual((), driver.list_zones())
+        with self.assertRaisesRegex(InvalidRequest, 'Known: none.'):
+            driver.validate_zone('az1')
+        self.inventory.write_text(pool(1, each=each))
         driver.validate_zone('az1')
         driver.validate_flavor('small')
         driver.validate_image('v1')
@@ -298,17 +357,36 @@ class Working(PoolCase):
             rebuild=f'echo $KILN_IMAGE > {self.folder}/image', more='images = ["v1", "v2"]\n'
         )
         amphora_id = self.built(driver, image_id='v1')
-        with self.assertRaisesRegex(InvalidRequest, 'takes v1, v2'):
+        with self.assertRaisesRegex(InvalidRequest, 'takes v1, v2') as caught:
             driver.rebuild(amphora_id, image_id='v3')
-        driver.rebuild(amphora_id, image_id='v2')
-        self.until(lambda: driver.status(amphora_id).ready)
-        self.assertEqual('v2\n', (self.folder / 'image').read_text())
+        self.assertEqual(amphora_id, caught.exception.amphora_id)
+        for image in ('v2', None):
+            driver.rebuild(amphora_id, image_id=image)
+            self.until(lambda: driver.status(amphora_id).ready)
+            self.assertEqual('v2\n', (self.folder / 'image').read_text())
+
+    def test_a_machine_without_a_list_is_rebuilt_from_any_image(self):
+        driver = self.open_commanded(rebuild='true')
+        driver.rebuild(self.built(driver), image_id='v9')
+
+    def test_each_failure_doubles_the_quarantine_up_to_its_maximum(self):
+        claim = self.program('claim', 'exit 1')
+        driver = self.open_driver(pool(1, each=f'claim = ["{claim}"]\n'), quarantine_max=70.0)
+        for seconds in (60.0, 70.0):
+            with self.warned():
+                failed = self.built(driver, State.ERROR)
+            driver.delete(failed)
+            (one,) = driver.machines()
+            self.assertAlmostEqual(seconds, one.until - self.clock.time(), delta=5)
+            self.clock.advance(seconds)
 
     def test_a_console_is_the_output_of_its_command(self):
         driver = self.open_commanded(console='echo one; echo two; test ! -e stop')
         amphora_id = self.built(driver)
         self.assertEqual('one\ntwo\n', driver.console_log(amphora_id))
         self.assertEqual('two', driver.console_log(amphora_id, lines=1))
+        self.program('console', 'echo three')
+        self.assertEqual('three\n', driver.console_log(amphora_id))
         self.assertEqual([], list((self.folder / 'state' / 'output').glob('*console*')))
 
     def test_a_failed_console_command_is_reported(self):
@@ -318,6 +396,7 @@ class Working(PoolCase):
             driver.console_log(amphora_id)
         # It is about one machine, not about the pool.
         self.assertIs(Verdict.NEUTRAL, caught.exception.circuit)
+        self.assertEqual(amphora_id, caught.exception.amphora_id)
 
     def test_a_probe_can_be_a_command_and_its_failures_are_reported(self):
         up = self.folder / 'up'
@@ -371,106 +450,3 @@ class Working(PoolCase):
         self.assertIs(State.BUILDING, driver.status(amphora_id).state)
         lock.close()
         self.until(lambda: self.state(driver, amphora_id) is State.ACTIVE)
-
-
-class Operating(PoolCase):
-    def standing(self, driver, name='m1'):
-        return next(one for one in driver.machines() if one.name == name)
-
-    def released(self, driver):
-        try:
-            driver.release('m1')
-        except InstanceStateConflict as exc:
-            # The command has ended, and will release its machine in a moment.
-            self.assertTrue(exc.retryable)
-            return False
-        return True
-
-    def test_a_machine_in_maintenance_is_not_claimed_and_its_reason_is_shown(self):
-        driver = self.open_driver(pool(1))
-        driver.maintain('m1', 'a fan')
-        one = self.standing(driver)
-        self.assertEqual((Standing.MAINTENANCE, 'a fan'), (one.standing, one.reason))
-        with self.assertRaisesRegex(InsufficientCapacity, '1 in maintenance'):
-            driver.build(**METAL)
-        driver.maintain('m1', None)
-        self.assertIs(Standing.FREE, self.standing(driver).standing)
-        driver.build(**METAL)
-
-    def test_nothing_is_run_on_a_machine_in_maintenance(self):
-        wipe = self.program('wipe', 'true')
-        text = pool(1).replace('wipe = []', f'wipe = ["{wipe}"]')
-        driver = self.open_driver(text)
-        amphora_id = driver.build(**METAL)
-        driver.maintain('m1', 'a fan')
-        driver.delete(amphora_id)
-        looked = self.clock.monotonic()
-        self.until(lambda: self.clock.monotonic() > looked + 20)
-        self.assertIs(State.DELETING, driver.status(amphora_id).state)
-        driver.maintain('m1', None)
-        self.until(lambda: self.standing(driver).standing is Standing.FREE)
-
-    def test_maintenance_set_in_the_inventory_is_ended_only_there(self):
-        driver = self.open_driver(pool(1, each='maintenance = "a fan"\n'))
-        with self.assertRaisesRegex(InvalidRequest, 'Remove it there') as caught:
-            driver.maintain('m1', None)
-        self.assertEqual('m1', caught.exception.resource_id)
-        # A reason of its own counts once that of the inventory is gone.
-        driver.maintain('m1', 'a cable')
-        self.assertEqual('a fan', self.standing(driver).reason)
-        self.inventory.write_text(pool(1))
-        self.assertEqual('a cable', self.standing(driver).reason)
-
-    def test_a_manually_wiped_machine_is_released(self):
-        wipe = self.program('wipe', 'exit 1')
-        driver = self.open_driver(pool(1).replace('wipe = []', f'wipe = ["{wipe}"]'))
-        amphora_id = driver.build(**METAL)
-        with self.assertRaisesRegex(
-            InstanceStateConflict, f'it is in use as amphora {amphora_id}'
-        ):
-            driver.release('m1')
-        driver.delete(amphora_id)
-        with self.warned():
-            self.until(lambda: self.standing(driver).standing is Standing.UNWIPED)
-        self.until(lambda: self.released(driver))
-        self.assertIs(Standing.FREE, self.standing(driver).standing)
-        with self.assertRaises(InstanceNotFoundError):
-            driver.status(amphora_id)
-        driver.release('m1')
-
-    def test_a_machine_that_left_the_inventory_is_released_like_any_other(self):
-        wipe = self.program('wipe', 'exit 1')
-        driver = self.open_driver(pool(1).replace('wipe = []', f'wipe = ["{wipe}"]'))
-        amphora_id = driver.build(**METAL)
-        self.inventory.write_text('')
-        with self.assertRaisesRegex(InstanceStateConflict, 'it is in use as amphora'):
-            driver.release('m1')
-        driver.delete(amphora_id)
-        with self.warned():
-            self.until(lambda: self.standing(driver).standing is Standing.UNWIPED)
-        self.until(lambda: self.released(driver))
-        self.assertEqual((), driver.machines())
-
-    def test_a_machine_on_which_a_command_runs_is_not_released(self):
-        driver = self.open_driver(pool(1))
-        lock = self.lock('m1')
-        self.addCleanup(lock.close)
-        with self.assertRaisesRegex(InstanceStateConflict, 'a command runs on it now'):
-            driver.release('m1')
-
-    def test_a_release_ends_a_quarantine(self):
-        claim = self.program('claim', 'exit 1')
-        driver = self.open_driver(pool(1, each=f'claim = ["{claim}"]\n'))
-        amphora_id = driver.build(**METAL)
-        with self.warned():
-            self.until(lambda: driver.status(amphora_id).state is State.ERROR)
-        driver.delete(amphora_id)
-        self.assertIs(Standing.QUARANTINE, self.standing(driver).standing)
-        self.until(lambda: self.released(driver))
-        self.assertIs(Standing.FREE, self.standing(driver).standing)
-
-    def test_an_unknown_machine_is_named(self):
-        driver = self.open_driver(pool(1))
-        for ask in (driver.release, lambda name: driver.maintain(name, 'why')):
-            with self.assertRaisesRegex(ResourceNotFoundError, "'m9'"):
-                ask('m9')

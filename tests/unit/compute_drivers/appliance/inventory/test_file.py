@@ -55,6 +55,10 @@ class Files(PoolCase):
             said.splitlines()[1:],
         )
 
+    def test_the_programs_of_each_machine_are_looked_for(self):
+        said = self.refused(pool(2, each='reboot = ["/nowhere/reboot"]\n'))
+        self.assertEqual(2, said.count('/nowhere/reboot'), said)
+
     def test_a_secret_must_exist_and_be_readable_only_by_kiln(self):
         text = pool(1, each='credentials = "admin"\n')
         self.assertIn('needs the option secrets_dir', self.refused(text))

@@ -70,6 +70,7 @@ class Reading(unittest.TestCase):
     def test_unknown_keys_in_a_stored_table_are_ignored(self):
         one = machine_of('old', {'addresses': ['192.0.2.1'], 'zone': 7, 'colour': 'red'})
         self.assertEqual((('192.0.2.1',), None), (one.addresses, one.zone))
+        self.assertEqual((AmphoraType.BARE_METAL, ()), (one.amphora_type, one.argv(Verb.WIPE)))
 
     def test_an_empty_file_is_an_empty_pool(self):
         self.assertEqual({}, dict(parse('', 'inventory').machines))
@@ -126,13 +127,41 @@ class Mistakes(unittest.TestCase):
             ['pool.toml:7: [machines.b] addresses has 192.0.2.1, which is also an address of a.'],
             said,
         )
+        two = RIGHT.replace('["192.0.2.1"]', '["192.0.2.8", "192.0.2.9"]')
+        said = self.told(two + two.replace('machines.a', 'machines.b'))
+        self.assertEqual(['192.0.2.8,', '192.0.2.9,'], [one.split()[4] for one in said])
+
+    def test_a_mistake_does_not_hide_those_that_the_machine_shares_with_another(self):
+        other = RIGHT.replace('machines.a', 'machines.b').replace('wipe = []\n', '')
+        said = self.told(RIGHT + other)
+        self.assertIn('[machines.b] lacks wipe', said[0])
+        self.assertIn('also an address of a', said[1])
+
+    def test_the_first_and_the_last_port_can_be_probed(self):
+        for port in (1, 65_535):
+            (one,) = parse(f'{RIGHT}probe = {{tcp = {port}}}\n', 'i')
+            self.assertEqual(port, one.probe.port)
+        for status in (100, 599):
+            (one,) = parse(f'{RIGHT}probe = {{http = "http://a/", status = {status}}}\n', 'i')
+            self.assertEqual(status, one.probe.status)
+
+    def test_what_can_be_asked_for_is_listed_in_order(self):
+        names = [f'n{number}' for number in range(9)]
+        text = ''.join(
+            RIGHT.replace('machines.a', f'machines.{one}').replace('2.1"', f'2.{at}"')
+            + f'zone = "{one}"\nflavors = ["{one}"]\n'
+            for at, one in enumerate(reversed(names))
+        )
+        inventory = parse(text, 'i')
+        self.assertEqual((names, names), (inventory.zones, inventory.names('flavor')))
 
     def test_each_invalid_value_is_reported_with_what_it_must_be(self):
         for line, words in (
             ('zone = ""', 'a text in quotes'),
             ('zone = 7', 'a text in quotes'),
+            ('zone = "a\\u0007b"', 'a text in quotes'),
             ('images = "a"', 'a list'),
-            ('addresses = ["a b"]', 'neither an IP address nor a host name'),
+            ('addresses = ["a", "a b"]', 'neither an IP address nor a host name'),
             ('credentials = "p@ss word"', 'the name of a secret, not the secret'),
             ('labels = 7', 'a table of texts'),
             ('claim = ["wipe"]', 'the absolute path of a program'),
@@ -143,8 +172,10 @@ class Mistakes(unittest.TestCase):
             ('probe = {}', 'must be {tcp = PORT}'),
             ('probe = {tcp = 0}', 'a port from 1 to 65535'),
             ('probe = {tcp = true}', 'a port from 1 to 65535'),
+            ('probe = {tcp = "ssh"}', 'a port from 1 to 65535'),
             ('probe = {tcp = 22, status = 200}', 'has status, which a probe by tcp does not take'),
             ('probe = {http = "ftp://a"}', 'a URL such as'),
+            ('probe = {http = 80}', 'a URL such as'),
             ('probe = {http = "http://a:99999/"}', 'a URL such as'),
             ('probe = {http = "http://a:0/"}', 'a URL such as'),
             ('probe = {http = "http:///up"}', 'a URL such as'),
@@ -162,7 +193,9 @@ class Mistakes(unittest.TestCase):
                 self.assertIn(words, said)
 
     def test_anything_but_tables_of_machines_is_reported(self):
-        self.assertIn('pool.toml:1: [machine] is neither', self.told('[machine.a]\nx = 1')[0])
+        first, second = self.told('[machine.a]\nx = 1\n[default]\n')
+        self.assertIn('pool.toml:1: [machine] is neither', first)
+        self.assertIn('pool.toml:3: [default] is neither', second)
         self.assertIn('must be a table', self.told('machines = 7')[0])
         self.assertIn('must be a table', self.told('[machines]\na = 7')[0])
         self.assertIn('must be named by 1 to 63', self.told('[machines."a/b"]\n')[0])
@@ -172,12 +205,18 @@ class Mistakes(unittest.TestCase):
 
 class Lines(unittest.TestCase):
     def test_keys_are_found_after_values_of_several_lines(self):
-        text = '# one\na = """\n[b]\nc = 1\n"""\n[b]\nc = [\n 1, # ]\n]\nd.e = {f = 1}\n'
+        text = '# one\na = """\n[b]\nc = 1\n"""\n[b]\nc = [\n 1, # ]\n]\nd.e = {f = 1, g = 2}\n'
         lines = lines_of(text)
         self.assertEqual(2, lines['a',])
         self.assertEqual((6, 7), (lines['b',], lines['b', 'c']))
         self.assertEqual((10, 10), (lines['b', 'd'], lines['b', 'd', 'e', 'f']))
+        self.assertEqual(10, lines['b', 'd', 'e', 'g'])
         self.assertNotIn(('c',), lines)
+
+    def test_only_what_toml_calls_an_end_of_a_line_is_one(self):
+        self.assertEqual(
+            {('a',): 1, ('b',): 2}, dict(lines_of('a = 1 # x\x85y\u2028z\r\nb = 2\n'))
+        )
 
     NAMES = st.text(string.ascii_lowercase, min_size=1, max_size=4)
 
