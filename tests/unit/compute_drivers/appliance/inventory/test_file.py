@@ -166,13 +166,18 @@ class Editing(PoolCase):
             self.until(lambda: driver.status(brings).state is State.ERROR)
         self.assertIn('the inventory no longer has one', driver.status(brings).fault)
 
-    def test_a_probe_added_to_an_active_machine_is_run(self):
+    def test_a_probe_added_to_active_machines_is_run_on_each(self):
         driver = self.open_driver(pool(2))
-        amphora_id = driver.build(**METAL)
-        self.rewrite(pool(1, each='probe = {command = ["/bin/false"]}\n'))
+        for _ in range(2):
+            driver.build(**METAL)
+        self.rewrite(pool(2, each='probe = {command = ["/bin/false"]}\n'))
+
+        def failed():
+            said = [one.fault or '' for one in driver.list_amphorae()]
+            return ['3 probes in a row failed' in fault for fault in said] == [True, True]
+
         with self.warned(step_s=1):
-            self.until(lambda: driver.status(amphora_id).state is State.ERROR, step_s=1)
-        self.assertIn('3 probes in a row failed', driver.status(amphora_id).fault)
+            self.until(failed, step_s=1)
 
     def test_a_file_with_mistakes_does_not_stop_the_pool_and_shows_in_the_check(self):
         driver = self.open_driver(pool(1))

@@ -4,6 +4,7 @@ import shutil
 import socket
 import sqlite3
 import threading
+import time
 
 from kiln.compute_drivers.appliance.inventory.reading import parse
 from kiln.compute_drivers.appliance.work.background_jobs import Crew
@@ -256,13 +257,41 @@ class Crews(PoolCase):
         hangs_up.join()
         self.assertEqual(set(), set(threading.enumerate()) - others)
 
-    def test_a_crew_without_work_looks_once_a_second_even_if_it_was_woken(self):
-        inventory = Counting(parse(self.pool(1), 'inventory'))
+    def crew(self, inventory):
         crew = Crew(
             self.open_claims(), self.folder, None, inventory, rules=RULES, timeouts=Timeouts(),
             commands=1, probes=1, clock=self.clock,
         )  # fmt: skip
         self.addCleanup(crew.close)
+        return crew
+
+    def test_a_process_that_only_reads_and_ends_begins_no_work(self):
+        inventory = Counting(parse(self.pool(1), 'inventory'))
+        self.crew(inventory).start()
+        give_up = time.monotonic() + 120
+        while not self.clock.waiting:
+            self.assertLess(time.monotonic(), give_up)
+            time.sleep(0.001)
+        self.assertEqual(0, inventory.looks)
+
+    def test_a_crew_that_was_closed_before_it_began_does_not_begin(self):
+        before = threading.active_count()
+        crew = self.crew(Counting(parse(self.pool(1), 'inventory')))
+        crew.close()
+        crew.start()
+        self.assertEqual(before, threading.active_count())
+
+    def test_a_clock_that_was_set_back_makes_no_work_wait(self):
+        driver = self.open_driver(pool(1, each='probe = {command = ["/bin/true"]}\n'))
+        lock = self.lock('m1')
+        driver.build(**METAL)
+        self.clock.step(-86400.0)
+        lock.close()
+        self.until(lambda: self.states(driver) == {State.ACTIVE})
+
+    def test_a_crew_without_work_looks_once_a_second_even_if_it_was_woken(self):
+        inventory = Counting(parse(self.pool(1), 'inventory'))
+        crew = self.crew(inventory)
         crew.start()
         self.until(lambda: inventory.looks)
         crew.wake()
@@ -273,10 +302,7 @@ class Crews(PoolCase):
     def test_a_poll_during_which_the_driver_is_closed_is_the_last_one(self):
         others = set(threading.enumerate())
         inventory = Closing(parse(self.pool(1), 'inventory'))
-        inventory.crew = Crew(
-            self.open_claims(), self.folder, None, inventory, rules=RULES, timeouts=Timeouts(),
-            commands=1, probes=1, clock=self.clock,
-        )  # fmt: skip
+        inventory.crew = self.crew(inventory)
         inventory.crew.start()
         self.until(lambda: inventory.closed)
         for thread in set(threading.enumerate()) - others:
@@ -285,11 +311,15 @@ class Crews(PoolCase):
 
     def test_closing_ends_running_tasks_and_leaves_them_due(self):
         driver = self.open_driver(self.pool(2))
-        driver.build(**METAL)
-        self.until(self.running)
+        for _ in range(2):
+            driver.build(**METAL)
+        self.until(lambda: self.running() == {'m1', 'm2'})
+        tasks = [one for one in threading.enumerate() if one.name.startswith('kiln-appliance-m')]
+        # A process that forgets to close ends all the same.
+        self.assertEqual([True, True], [one.daemon for one in tasks])
         driver.close()
         self.assertEqual([], list((self.state_dir / 'run').iterdir()))
         self.gate.touch()
         again = self.open_driver()
         self.until(lambda: self.states(again) == {State.ACTIVE})
-        self.assertEqual(['m1', 'm1'], self.log())
+        self.assertEqual(['m1', 'm1', 'm2', 'm2'], self.log())
