@@ -267,6 +267,8 @@ def reason_of(history: Iterable[Mapping[str, Any]], since: float | None) -> str 
         for event in history
         if event.get('severity') == 'ERROR'
         and event.get('event')
+        # That a flow of steps has ended is an error, too, beside the one that has ended it.
+        and not str(event.get('event_type')).endswith('_end')
         and (seconds_of(event.get('created_at')) or 0.0) >= (since or 0.0)
     ]
     return max(errors)[1] if errors else None

@@ -110,6 +110,13 @@ class Nodes:
         }
         return self.ask('POST', '/nodes', json=body)['uuid']
 
+    def take_back(self, resource_class):
+        """Undeploy what nobody has claimed, and wait until all nodes of a class are free."""
+        for one in self.of(resource_class, '&associated=true'):
+            if one['provision_state'] == 'active':
+                self.provision(one['uuid'], 'deleted')
+        self.until_free(resource_class)
+
     def until_free(self, resource_class):
         """Wait until no node of a class is in use, or still cleaned after an earlier test."""
         free = {'provision_state': 'available', 'reservation': None, 'instance_uuid': None}

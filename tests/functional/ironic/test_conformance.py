@@ -41,6 +41,8 @@ class OnIronic:
             self.nodes.until(
                 lambda: not any([*driver.list_amphorae(owner=owner)] for owner in owners)
             )
+        for resource_class in self.flavor, self.waiting:
+            self.nodes.take_back(resource_class)
 
     def setUp(self):
         # The last cleanup of all.

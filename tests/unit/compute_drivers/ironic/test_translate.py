@@ -166,7 +166,11 @@ class Faults(unittest.TestCase):
             {'created_at': '2026-11-28T07:05:00+00:00', 'severity': 'ERROR', 'event': 'second'},
             {'created_at': '2026-11-28T07:04:00+00:00', 'severity': 'ERROR', 'event': 'first'},
             {'created_at': '2026-11-28T07:06:00+00:00', 'severity': 'INFO', 'event': 'a note'},
-        ]
+            {
+                'created_at': '2026-11-28T07:07:00+00:00', 'severity': 'ERROR',
+                'event': "Deployment aborted at step 'deploy'", 'event_type': 'deployment_end',
+            },
+        ]  # fmt: skip
         self.assertEqual('second', translate.reason_of(events, since))
         old = {
             'created_at': '2026-11-27T00:00:00+00:00',
