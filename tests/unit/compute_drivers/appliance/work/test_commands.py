@@ -1,6 +1,7 @@
 """Commands: run without a shell, within a time-out, with their output kept."""
 
 import os
+import stat
 import threading
 import time
 
@@ -44,7 +45,7 @@ class Running(PoolCase):
         self.assertEqual(0o600, (self.folder / 'output').stat().st_mode & 0o777)
 
     def test_any_other_status_is_a_failure_with_its_last_output(self):
-        ended = self.sh('echo one; echo "two" >&2; exit 3').run()
+        ended = self.sh('echo one; echo; echo "two" >&2; exit 3').run()
         self.assertEqual((False, 'it ended with status 3: one; two'), (ended.ok, ended.words))
         self.assertEqual('it ended with status 4', self.sh('exit 4').run().words)
 
@@ -74,6 +75,9 @@ class Running(PoolCase):
     def test_a_command_killed_otherwise_is_reported_with_its_signal(self):
         ended = self.sh('kill -TERM $PPID; sleep 1').run()
         self.assertFalse(ended.ok)
+        self.assertRegex(ended.words, r'^it ended with (signal|status) \d+')
+        # As after a time-out, but long before it.
+        ended = self.sh('kill -KILL $$').run()
         self.assertRegex(ended.words, r'^it ended with (signal|status) \d+')
 
     def test_processes_left_in_its_group_end_with_the_command(self):
@@ -141,6 +145,7 @@ class Running(PoolCase):
 class Locks(PoolCase):
     def test_a_machine_has_one_holder_at_a_time(self):
         one = take_lock(self.folder, 'm1')
+        self.assertEqual(0o600, stat.S_IMODE((self.folder / 'm1.lock').stat().st_mode))
         self.assertIsNone(take_lock(self.folder, 'm1'))
         other = take_lock(self.folder, 'm2')
         self.assertIsNotNone(other)

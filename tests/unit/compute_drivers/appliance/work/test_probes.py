@@ -106,6 +106,12 @@ class Probes(unittest.TestCase):
         ended = self.ask('{tcp = 22}', address='nowhere.invalid')
         self.assertFalse(ended.ok)
         self.assertTrue(ended.words)
+        self.assertFalse(self.ask('{tcp = 22}', address='a' * 70).ok)
+
+    def test_what_follows_the_first_line_is_not_waited_for(self):
+        self.assertTrue(self.http(b'HTTP/1.1 200 OK\r\n', pause_s=600.0, timeout_s=60.0).ok)
+        ended = self.http(b'x' * 10_000, pause_s=600.0, timeout_s=60.0)
+        self.assertEqual('the answer is not HTTP', ended.words)
 
     def test_any_2xx_status_passes_and_the_request_is_valid(self):
         ended = self.http(b'HTTP/1.1 204 No Content\r\n\r\n')
