@@ -193,8 +193,7 @@ class ApplianceDriver(AmphoraComputeDriver, MachinePool):
             if image_id and machine.images and image_id not in machine.images:
                 raise InvalidRequest(
                     f'Cannot rebuild amphora {claim.id} from image {image_id!r}: its machine '
-                    f'{machine.name} takes {", ".join(machine.images)}.',
-                    amphora_id=claim.id,
+                    f'{machine.name} takes {", ".join(machine.images)}.'
                 )
             return state_machine.rebuilt(claim, machine, self.clock.time(), image_id)
 

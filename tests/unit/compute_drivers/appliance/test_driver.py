@@ -444,6 +444,9 @@ class Working(PoolCase):
         driver = self.open_commanded(claim='true')
         lock = self.lock('m1')
         amphora_id = driver.build(**METAL)
+        locked = self.clock.monotonic()
+        with self.assertNoLogs('kiln', 'WARNING'):
+            self.until(lambda: self.clock.monotonic() > locked + 10)
         with self.warned(step_s=50) as logged:
             pass
         self.assertIn('Machine m1 has been locked', logged.output[0])

@@ -55,6 +55,10 @@ class Files(PoolCase):
             said.splitlines()[1:],
         )
 
+    def test_a_mistake_in_the_defaults_is_told_on_the_line_of_each_machine(self):
+        said = self.refused(pool(2, defaults='reboot = ["/nowhere/reboot"]'))
+        self.assertEqual(['5', '7'], [line.split(':')[1] for line in said.splitlines()[1:]])
+
     def test_the_programs_of_each_machine_are_looked_for(self):
         said = self.refused(pool(2, each='reboot = ["/nowhere/reboot"]\n'))
         self.assertEqual(2, said.count('/nowhere/reboot'), said)
