@@ -1,5 +1,6 @@
 """Programs of cluster drivers that run as another user; this suite needs root."""
 
+import dataclasses
 import os
 import pathlib
 import tempfile
@@ -39,12 +40,17 @@ class ProgramUsers(unittest.TestCase):
 
     def created(self, cases):
         """Let a program create a cluster, and return its run."""
-        self.driver(cases).create_cluster(
-            context=samples.context(), cluster=self.cluster, cluster_create_timeout=60.0
-        )
-        run = Runs(self.root / 'runs', self.cluster.id).latest()
+        run = self.begun(self.driver(cases))
         self.addCleanup(run.kill)
         return run
+
+    def begun(self, driver):
+        """Ask for the cluster, and return the run that begins once that is kept."""
+        context = samples.context()
+        asked = driver.create_cluster(context, self.cluster, cluster_create_timeout=60.0)
+        self.cluster = dataclasses.replace(self.cluster, driver_state=asked.driver_state)
+        driver.update_cluster_status(context, self.cluster)
+        return Runs(driver.runs_in, self.cluster.id).latest()
 
     def heard(self, cases):
         """Return what a program that creates a cluster writes to a file."""
@@ -91,10 +97,7 @@ class ProgramUsers(unittest.TestCase):
         runs.mkdir(0o700)
         driver = self.driver(f'create) {DONE} ;;')
         driver.runs_in = runs / 'runs'
-        driver.create_cluster(
-            context=samples.context(), cluster=self.cluster, cluster_create_timeout=60.0
-        )
-        run = Runs(driver.runs_in, self.cluster.id).latest()
+        run = self.begun(driver)
         run.wait()
         self.assertIn(f'cannot reach {run.folder}/work: Permission denied', run.errors().decode())
 
