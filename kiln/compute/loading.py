@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, NoReturn
 
 from stevedore import driver as stevedore_driver
@@ -14,6 +14,7 @@ from stevedore import exception as stevedore_exceptions
 from kiln.compute_drivers.base import CONTRACT_VERSION, AmphoraComputeDriver
 from kiln.compute_drivers.calls import Call
 from kiln.exceptions import DriverConflict, DriverLoadError, DriverNotFound
+from kiln.plugins.entry_points import entry_points
 from kiln.plugins.extras import needed_extra
 from kiln.plugins.signatures import differing_signatures
 
@@ -50,14 +51,14 @@ def load_compute_driver(name: str) -> type[AmphoraComputeDriver]:
     except stevedore_exceptions.MultipleMatches as exc:
         offers = ' and '.join(
             f'{entry.dist.name if entry.dist else "?"} ({entry.value})'
-            for entry in entry_points(group=COMPUTE_NAMESPACE)
+            for entry in entry_points(COMPUTE_NAMESPACE)
             if entry.name == name
         )
         raise DriverConflict(
             f'Cannot load compute driver {name!r}: {offers} both offer it. Uninstall one of them.'
         ) from exc
     except stevedore_exceptions.NoMatches as exc:
-        names = {entry.name for entry in entry_points(group=COMPUTE_NAMESPACE)}
+        names = {entry.name for entry in entry_points(COMPUTE_NAMESPACE)}
         installed = ', '.join(sorted(names)) or 'none'
         raise DriverNotFound(
             f'Cannot find compute driver {name!r}. Installed: {installed}.'
@@ -73,7 +74,7 @@ def load_compute_driver(name: str) -> type[AmphoraComputeDriver]:
 
 def installed_drivers() -> list[InstalledDriver]:
     """Return every installed compute driver, with the reason if it cannot be used."""
-    offered = sorted(entry_points(group=COMPUTE_NAMESPACE), key=lambda entry: entry.name)
+    offered = sorted(entry_points(COMPUTE_NAMESPACE), key=lambda entry: entry.name)
     return [_describe(entry) for entry in offered]
 
 
@@ -113,7 +114,7 @@ def _describe(entry: EntryPoint) -> InstalledDriver:
 
 def _load_failed(_manager: Any, entry: Any, exc: BaseException) -> NoReturn:
     # stevedore does not record which package an entry point comes from.
-    owners = (one.dist for one in entry_points(group=COMPUTE_NAMESPACE) if one.name == entry.name)
+    owners = (one.dist for one in entry_points(COMPUTE_NAMESPACE) if one.name == entry.name)
     needed = needed_extra(exc, next(owners, None), driver=entry.name)
     if needed is None or not needed.absent:
         raise DriverLoadError(

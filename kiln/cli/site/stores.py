@@ -6,7 +6,6 @@ import contextlib
 import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from kiln.conf import secrets as secrets_conf
 from kiln.conf.db import default_url
 from kiln.conf.hooks import directory_of, file_of
 from kiln.exceptions import ConfigurationError
+from kiln.plugins.entry_points import entry_points
 from kiln.plugins.extras import importing
 from kiln.telemetry import cluster_export, operation_count
 
@@ -86,7 +86,7 @@ def configured_hooks(conf: Any, clock: Clock = SYSTEM_CLOCK) -> Hooks:
         found = load_hooks(
             directory=directory_of(options.directory),
             file=file_of(options.file),
-            entries=entry_points(group='kiln.hooks'),
+            entries=entry_points('kiln.hooks'),
             user=options.user,
         )
     return Hooks(

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from kiln.cluster_drivers.base import ClusterDriver
@@ -26,6 +25,7 @@ from kiln.cluster_drivers.selection.pins import PinState, check_pin
 from kiln.clusters.exceptions import ClusterDriverUnknown, ClusterDriverUnusable
 from kiln.clusters.models import DriverPin
 from kiln.exceptions import redact
+from kiln.plugins.entry_points import entry_points
 from kiln.plugins.extras import NeededExtra, needed_extra
 
 LOG = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ def discover(settings: DiscoverySettings) -> Catalogue:
     incomplete. Repeatable: a later call finds drivers installed meanwhile.
     """
     # Not loaded by stevedore: two packages can offer two versions of one driver.
-    entries = entry_points(group='kiln.cluster_drivers')
+    entries = entry_points('kiln.cluster_drivers')
     sources: list[DriverSource] = list(map(PackageSource, entries))
     sources += _directories(settings.driver_path)
     found = [_described(source) for source in sources]

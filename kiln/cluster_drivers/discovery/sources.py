@@ -28,6 +28,7 @@ from kiln.cluster_drivers.discovery.manifest import (
     from_version_module,
     from_yaml,
 )
+from kiln.plugins.entry_points import title
 from kiln.plugins.foreign_files import read_beneath, unsafe_because
 
 #: The name of the class in a driver.py.
@@ -114,7 +115,7 @@ class PackageSource(DriverSource):
     @property
     def origin(self) -> str:
         dist = self.entry.dist
-        return f'package {dist.name} {dist.version}' if dist else f'module {self.entry.value}'
+        return f'package {title(dist)}' if dist else f'module {self.entry.value}'
 
     @property
     def distribution(self) -> Distribution | None:
