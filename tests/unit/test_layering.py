@@ -257,6 +257,12 @@ def statements(source):
     return found
 
 
+@functools.cache
+def is_module(name):
+    path = ROOT / name.replace('.', '/')
+    return path.is_dir() or path.with_suffix('.py').exists()
+
+
 def imports(source, folder=None):
     """Yield what a module imports; what it imports from beside it, where its folder is given."""
     for node in statements(source):
@@ -266,9 +272,7 @@ def imports(source, folder=None):
             home = '.'.join(filter(None, (folder, node.module))) if node.level else node.module
             for alias in node.names:
                 joined = f'{home}.{alias.name}'
-                path = ROOT / joined.replace('.', '/')
-                is_module = path.is_dir() or path.with_suffix('.py').exists()
-                yield joined if is_module else home
+                yield joined if is_module(joined) else home
 
 
 def driver_of(module):

@@ -81,32 +81,32 @@ class Examples(unittest.TestCase):
 
 
 class Properties(unittest.TestCase):
-    @settings(max_examples=examples(300), deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     @given(MANY, SOME_PORTS)
     def test_closed_ports_are_some_of_those_asked_for_in_their_order(self, given_, ports):
         closed = closed_ports(given_, ports, {'own'})
         self.assertEqual([port for port in ports if port in closed], list(closed))
 
-    @settings(max_examples=examples(300), deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     @given(MANY, rules(), SOME_PORTS)
     def test_a_further_rule_closes_nothing(self, given_, further, ports):
         before = closed_ports(given_, ports, {'own'})
         self.assertLessEqual(set(closed_ports([*given_, further], ports, {'own'})), set(before))
 
-    @settings(max_examples=examples(300), deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     @given(MANY, MANY, SOME_PORTS)
     def test_groups_together_open_what_one_of_them_opens(self, some, others, ports):
         each = [set(closed_ports(one, ports, {'own'})) for one in (some, others)]
         together = closed_ports([*others, *some], ports, {'own'})
         self.assertEqual(each[0] & each[1], set(together))
 
-    @settings(max_examples=examples(300), deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     @given(MANY, SOME_PORTS)
     def test_peers_of_more_groups_find_no_more_ports_closed(self, given_, ports):
         few = closed_ports(given_, ports, {'own'})
         self.assertLessEqual(set(closed_ports(given_, ports, {'own', 'other'})), set(few))
 
-    @settings(max_examples=examples(300), deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     @given(MANY, PORTS, st.integers(0, 3), st.integers(0, 3))
     def test_a_rule_for_the_group_itself_opens_each_port_of_its_range(
         self, given_, port, below, above
@@ -116,7 +116,7 @@ class Properties(unittest.TestCase):
             opening = rule(protocol, first, last, remote_group_id='own')
             self.assertEqual((), closed_ports([*given_, opening], [port], {'own'}))
 
-    @settings(max_examples=examples(300), deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     @given(MANY, SOME_PORTS)
     def test_rules_that_name_only_other_groups_or_what_goes_out_open_nothing(self, given_, ports):
         shut = [

@@ -65,7 +65,7 @@ class Conducted(CheckedSite):
         with self.assertLogs(LOG, 'WARNING') as logs:
             self.assertLess(self.told_after_s('*:refuse=down for repairs'), 5.0)
             began = self.clock.monotonic()
-            self.until(lambda: self.clock.monotonic() > began + 30)
+            self.until(lambda: self.clock.monotonic() > began + 10)
             self.recover()
             began = self.clock.monotonic()
             self.until(lambda: len(self.kinds(self.cluster)) > 1)
@@ -126,7 +126,7 @@ class Unconducted(CheckedSite):
     def test_by_default_the_engine_checks_nothing_between_polls(self):
         self.calls.clear()
         began = self.clock.monotonic()
-        self.until(lambda: self.clock.monotonic() > began + 60)
+        self.until(lambda: self.clock.monotonic() > began + 10)
         self.assertEqual(0, self.calls['status'])
 
     def test_only_a_backend_that_answers_again_is_to_be_polled(self):
