@@ -179,8 +179,9 @@ class HeatDriver(ClusterDriver, KnownNodes):
                 row = stack.create(definition, mark, timeout_s or 0.0)
         if row.action == 'DELETE':
             raise _being_deleted(row)
-        # A repeated call about the same change; Heat would begin it again.
-        if mark_of(row.tags) != mark or row.status == 'FAILED':
+        is_theirs = state.mark == mark and state.is_overridden(row)
+        # Not for a repeated call about the same change: Heat would begin it again.
+        if mark_of(row.tags) != mark or row.status == 'FAILED' or is_theirs:
             stack.update(row, definition, mark)
         fresh = dataclasses.replace(state.begun(), id=row.id, mark=mark)
         return StatusReport(

@@ -109,7 +109,9 @@ def _done(stack: ClusterStack, row: StackRow) -> StatusReport:
     return StatusReport(
         progress=Progress.COMPLETE,
         reason=reason,
-        driver_state=dataclasses.replace(stack.state, settled=True, tries=0, rest=0).write(),
+        driver_state=dataclasses.replace(
+            stack.state, settled=True, changed_at=row.changed_at, tries=0, rest=0
+        ).write(),
         outputs=outputs,
     )
 

@@ -17,6 +17,9 @@ CHANGE_TRIES = 3
 #: Actions after which a stack is as it was wanted.
 GOOD = frozenset({'CREATE', 'UPDATE', 'CHECK', 'RESUME', 'ADOPT', 'SNAPSHOT', 'RESTORE'})
 
+#: Actions that can change what a stack consists of.
+CHANGES = frozenset({'UPDATE', 'RESTORE'})
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class StackState:
@@ -38,6 +41,8 @@ class StackState:
     absent_since: float = 0.0
     #: True once the stack was as it was wanted.
     settled: bool = False
+    #: When it was changed last, as Heat had it then.
+    changed_at: str = ''
     #: Times that a request was repeated, and polls to let pass before the next one.
     tries: int = 0
     rest: int = 0
@@ -50,6 +55,18 @@ class StackState:
     def adopting(self) -> bool:
         """True for a stack that existed, as long as no change of it is known to be accepted."""
         return bool(self.name) and not self.mark and not self.leaving
+
+    def is_overridden(self, row: StackRow) -> bool:
+        """Return True if somebody else has changed the stack since it was as it was wanted.
+
+        Such a change can keep all tags.
+        """
+        return (
+            self.settled
+            and bool(self.changed_at)
+            and row.action in CHANGES
+            and row.changed_at != self.changed_at
+        )
 
     @classmethod
     def read(cls, kept: Mapping[str, Any]) -> Self:
@@ -112,7 +129,9 @@ def meaning(row: StackRow | None, state: StackState) -> Meaning:
     if row.status == 'IN_PROGRESS':
         return Meaning.WORKING
     is_good = row.status == 'COMPLETE' and row.action in GOOD
-    return Meaning.DONE if is_good else Meaning.FAILED
+    if not is_good:
+        return Meaning.FAILED
+    return Meaning.ALIEN if state.is_overridden(row) else Meaning.DONE
 
 
 def _leaving(row: StackRow, state: StackState) -> Meaning:

@@ -52,6 +52,11 @@ class StackRow:
         )
 
     @property
+    def changed_at(self) -> str:
+        """When the last request about it was accepted, its creation if there was no other."""
+        return self.updated_at or self.created_at
+
+    @property
     def gone(self) -> bool:
         """True if it is deleted; Heat still shows it by its id, and lists it for a moment."""
         return (self.action, self.status) == ('DELETE', 'COMPLETE')

@@ -236,7 +236,8 @@ class FakeHeat:
             raise Refusal(409, 'StackExists', message)
         stack = {
             'id': str(uuid.uuid4()), 'name': body['stack_name'], 'live': {}, 'updated': None,
-            'broken': None, 'members': {}, 'removed': {}, 'events': [], 'registry': {},
+            'created': str(len(self.requests)), 'broken': None, 'members': {}, 'removed': {},
+            'events': [], 'registry': {},
         }  # fmt: skip
         self.stacks[stack['id']] = stack
         self._begin(stack, 'CREATE', body)
@@ -320,7 +321,7 @@ def row(stack):
         'id': stack['id'], 'stack_name': stack['name'],
         'stack_status': f'{stack["action"]}_{stack["status"]}',
         'stack_status_reason': stack['reason'], 'tags': stack['tags'] or None,
-        'updated_time': stack['updated'], 'links': [],
+        'creation_time': stack['created'], 'updated_time': stack['updated'], 'links': [],
     }  # fmt: skip
 
 

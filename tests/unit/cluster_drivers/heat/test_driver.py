@@ -199,6 +199,49 @@ class Changes(DriverCase):
         self.call('update_cluster')
         self.assertIs(Progress.COMPLETE, self.work().progress)
 
+    def somebody_changes(self, **what):
+        """Let somebody change the stack without a change of its tags."""
+        stack = self.heat.named(NAME)
+        kept = {name: stack[name] for name in ('template', 'parameters', 'files')}
+        given = kept | what | {'tags': ','.join(stack['tags'])}
+        self.heat.answer('PUT', f'/v1/project/stacks/{NAME}/{stack["id"]}', {}, given)
+        self.heat.work(WORK_S)
+
+    def test_a_change_by_somebody_that_keeps_the_tags_is_told_and_the_same_update_undoes_it(self):
+        self.settle()
+        template = self.heat.named(NAME)['template']
+        resources = {**template['resources'], 'theirs': {'type': 'OS::Heat::None'}}
+        self.somebody_changes(template={**template, 'resources': resources})
+        for _ in range(2):
+            report = self.poll()
+            self.assertIs(Progress.FAILED, report.progress)
+            self.assertIn('somebody else has changed it', report.reason)
+        self.assertNotIn('PUT', self.methods)
+        self.call('update_cluster')
+        self.assertEqual(template, self.heat.named(NAME)['template'])
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+        # A repeated call is nothing to do.
+        self.call('update_cluster')
+        self.assertEqual(1, self.methods.count('PUT'))
+
+    def test_a_check_of_the_stack_by_somebody_changes_nothing_of_it(self):
+        self.settle()
+        self.heat.named(NAME).update(action='CHECK', updated='later')
+        self.assertIs(Progress.COMPLETE, self.poll().progress)
+        self.somebody_changes()
+        self.assertIs(Progress.FAILED, self.poll().progress)
+
+    def test_a_change_of_kiln_whose_answer_was_lost_is_not_taken_for_that_of_somebody(self):
+        self.settle()
+        before = self.cluster.driver_state
+        self.change(FILE.replace('count: 3', 'count: 2'))
+        for _ in range(2):
+            # The process was killed before it kept what it had done.
+            self.cluster = dataclasses.replace(self.cluster, driver_state=before)
+            self.call('update_cluster')
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+        self.assertEqual(1, self.methods.count('PUT'))
+
 
 class Deserted(DriverCase):
     """An engine of Heat was killed: what it did is in progress for ever."""

@@ -1,5 +1,6 @@
 """What the row of a stack means for a cluster, and what is kept between calls."""
 
+import dataclasses
 import json
 import unittest
 
@@ -58,6 +59,20 @@ class Meanings(unittest.TestCase):
 
     def test_a_settled_stack_that_somebody_changed_is_not_changed_back(self):
         self.check(Meaning.ALIEN, row('UPDATE_COMPLETE', 'other'), settled=True)
+
+    def test_a_settled_stack_that_was_changed_since_is_somebodys_even_with_the_same_mark(self):
+        now = dataclasses.replace(row('UPDATE_COMPLETE'), created_at='1', updated_at='2')
+        restored = dataclasses.replace(now, action='RESTORE')
+        for found in (now, restored):
+            self.check(Meaning.ALIEN, found, settled=True, changed_at='1')
+            self.check(Meaning.DONE, found, settled=True, changed_at='2')
+            self.check(Meaning.DONE, found, changed_at='1')
+            # Kept by a kiln that did not know it.
+            self.check(Meaning.DONE, found, settled=True)
+        resumed = dataclasses.replace(now, action='RESUME')
+        self.check(Meaning.DONE, resumed, settled=True, changed_at='1')
+        failed = dataclasses.replace(now, status='FAILED')
+        self.check(Meaning.FAILED, failed, settled=True, changed_at='1')
 
     def test_no_stack_is_absent_and_so_is_a_deleted_one(self):
         self.check(Meaning.ABSENT, None)
