@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import sys
 from importlib.metadata import Distribution, EntryPoint
+from typing import Any
 
 
 def entry_points(group: str) -> tuple[EntryPoint, ...]:
@@ -15,7 +16,7 @@ def entry_points(group: str) -> tuple[EntryPoint, ...]:
 
 
 @functools.lru_cache(maxsize=1)
-def _all(_places: tuple[tuple[str, int], ...]) -> importlib.metadata.EntryPoints:
+def _all(_places: tuple[tuple[str, int], ...]) -> Any:  # of another type before Python 3.12
     # Reads two files of each package, those without entry points included.
     return importlib.metadata.entry_points()
 

@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 
-from kiln.cluster_drivers.values import Progress, StatusReport
+from kiln.cluster_drivers.values import Loss, Progress, StatusReport
 from kiln.cluster_drivers.verbs import Verb
 from kiln.clusters.exceptions import ClusterDriverError
 from tests.kit.own_engine_stack import NoSuchStack, Right, Units
@@ -390,6 +390,29 @@ class Unsure(Reported):
 
 
 # ---- validation ------------------------------------------------------------------------------
+
+
+class Concealing(Right):
+    """Tells what is lost as if it were not."""
+
+    def preview_cluster(self, context, cluster, plan):
+        return list(map(str, super().preview_cluster(context=context, cluster=cluster, plan=plan)))
+
+
+class Alarmist(Right):
+    """Tells each change as a loss."""
+
+    def preview_cluster(self, context, cluster, plan):
+        return list(
+            map(Loss, super().preview_cluster(context=context, cluster=cluster, plan=plan))
+        )
+
+
+class Disorderly(Right):
+    """Tells what is lost after all the rest."""
+
+    def preview_cluster(self, context, cluster, plan):
+        return super().preview_cluster(context=context, cluster=cluster, plan=plan)[::-1]
 
 
 class Indifferent(Right):

@@ -11,7 +11,7 @@ import uuid
 from kiln.cluster_drivers.base import ClusterDriver
 from kiln.cluster_drivers.monitor import Metric, Monitor
 from kiln.cluster_drivers.parameters import Parameter, ParameterType
-from kiln.cluster_drivers.values import Existing, Progress, StatusReport
+from kiln.cluster_drivers.values import Existing, Loss, Progress, StatusReport
 from kiln.cluster_drivers.verbs import Verb
 from kiln.clusters.exceptions import ClusterDriverError, Problem
 from kiln.clusters.spec import MachineSpec
@@ -132,6 +132,12 @@ class Units(Monitor):
         return {'units': len(self.driver.engine.get(self.driver.name_of(self.cluster))['nodes'])}
 
 
+def is_other(groups, node):
+    """Return True if a node is not as its group is to be."""
+    group = groups.get(node['group'], {})
+    return any(value != group.get(key) for key, value in node['made'].items())
+
+
 def words(context, cluster, arguments):
     return {'words': [arguments['word']] * 2, 'of': cluster.name}
 
@@ -213,6 +219,14 @@ class Right(ClusterDriver):
             for name in machine.parameters
             if name != 'size'
         ]
+
+    def preview_cluster(self, context, cluster, plan):
+        groups = self.groups(context, cluster)
+        with self.errors(context), contextlib.suppress(NoSuchStack):
+            nodes = self.engine.get(self.name_of(cluster))['nodes']
+            rebuilt = [name for name, of in sorted(nodes.items()) if is_other(groups, of)]
+            return [*(Loss(f'{name} is rebuilt') for name in rebuilt), 'the stack is changed']
+        return ['a new stack']
 
     # ---- the contract ----------------------------------------------------------------------
 

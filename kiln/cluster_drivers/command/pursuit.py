@@ -104,9 +104,10 @@ class Pursuit:
         if request:
             # The time that it was given was that of the other host.
             request = dataclasses.replace(request, deadline_at=now + request.timeout_s)
+        left = request.id if request and memory.over_at else ''
         # Numbers go on above those of the other host.
         return dataclasses.replace(
-            memory, place=place, host=self.host, told=0, over_at=0.0, request=request
+            memory, place=place, host=self.host, told=0, over_at=0.0, request=request, left=left
         )
 
     def _over_at(self, deadline_at: float) -> float:
@@ -131,11 +132,11 @@ class Pursuit:
         if found and found.seen.number >= memory.run:
             memory, events = self._remember(memory, found)
             is_told = memory.told == len(found.output.progress)
-        seen = found.seen if found else None
+        seen = found.seen if found else Seen.elsewhere(memory)
         decide = next_step if wanted else last_step
         step = decide(memory, seen, now, can_cancel=self.can_cancel)
         if is_told or step is Step.WATCH:
-            report = self._take(step, memory, found, secrets)
+            report = self._take(step, memory, found, seen, secrets)
         else:
             report = self._busy_soon(memory, 'The events of its program are told.')
         return dataclasses.replace(report, events=events, driver_handle=memory.handle)
@@ -155,7 +156,7 @@ class Pursuit:
         return memory, new
 
     def _take(
-        self, step: Step, memory: Memory, found: _Look | None, secrets: Secrets
+        self, step: Step, memory: Memory, found: _Look | None, seen: Seen | None, secrets: Secrets
     ) -> StatusReport:
         request = memory.request
         assert request is not None
@@ -167,8 +168,8 @@ class Pursuit:
             self._watch(found.run, found.size)
             return _busy(memory, 'A former run of its program is ending.')
         if step is Step.CANCEL:
-            assert found is not None
-            return self._cancel(memory, found.seen, secrets)
+            assert seen is not None
+            return self._cancel(memory, seen, secrets)
         if step is Step.START:
             return self._start(memory, found, secrets)
         if step is Step.TOO_LATE:
@@ -227,7 +228,7 @@ class Pursuit:
             return self._busy_soon(memory, 'Its program is about to be called.')
         memory = dataclasses.replace(memory, lost=memory.lost + 1 if lost else 0)
         run = self._run(memory, verb, request, secrets)
-        memory = dataclasses.replace(memory, run=run.number, told=0, again_at=0.0)
+        memory = dataclasses.replace(memory, run=run.number, told=0, again_at=0.0, left='')
         return _busy(memory, reason)
 
     def _busy_soon(self, memory: Memory, reason: str) -> StatusReport:

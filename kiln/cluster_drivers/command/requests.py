@@ -49,6 +49,8 @@ class Memory:
     place: str = ''
     #: When all runs have ended that were begun there, or are to be begun.
     over_at: float = 0.0
+    #: The id of a request that another host began and did not end, until a run begins here.
+    left: str = ''
     #: The number of the last run that was begun or seen, and its lines that were reported.
     run: int = 0
     told: int = 0
@@ -98,6 +100,17 @@ class Seen:
     answer: Answer | None = None
     #: Why kiln ended it.
     why: str = ''
+
+    @classmethod
+    def elsewhere(cls, memory: Memory) -> Seen | None:
+        """Return what is known of the last run of another host: that nobody saw its end."""
+        request = memory.request
+        if not memory.left or request is None:
+            return None
+        return cls(
+            number=memory.run, request=memory.left, verb=request.verb, running=False,
+            stopping=False,
+        )  # fmt: skip
 
     @property
     def abandoned(self) -> bool:

@@ -183,7 +183,8 @@ class HeatDriver(ClusterDriver, KnownNodes):
         # Not for a repeated call about the same change: Heat would begin it again.
         if mark_of(row.tags) != mark or row.status == 'FAILED' or is_theirs:
             stack.update(row, definition, mark)
-        fresh = dataclasses.replace(state.begun(), id=row.id, mark=mark)
+        images = _images(context, cluster)
+        fresh = dataclasses.replace(state.begun(), id=row.id, mark=mark, images=images)
         return StatusReport(
             progress=Progress.IN_PROGRESS, driver_handle=row.name, driver_state=fresh.write()
         )
@@ -225,12 +226,16 @@ class HeatDriver(ClusterDriver, KnownNodes):
         if plan.kind not in _PREVIEWED:
             return ()
         stack = self._planned_stack(context, cluster, plan.named)
-        stack.placed()
+        former = stack.placed().images
         row = self._standing(stack, creating=False)
         if row is None:
             return (f'Heat: a new stack, {stack.name}',)
         found = stack.preview(row)
-        return (*map(Loss, found.losses(self.node_types)), *found.lines())
+        images = _images(context, cluster)
+        # Heat does not tell what it would change of a server that it keeps.
+        rebuilds = any(former[group] != images.get(group, former[group]) for group in former)
+        losses = found.losses(self.node_types, rebuilds=rebuilds)
+        return (*map(Loss, losses), *found.lines())
 
     def find_existing(self, context: Context, cluster: Cluster, reference: str) -> Existing:
         """Return what a cluster is created with that goes on with a stack, and what changes.
@@ -286,6 +291,11 @@ class HeatDriver(ClusterDriver, KnownNodes):
 _PREVIEWED = frozenset(
     {OperationKind.CREATE, OperationKind.UPDATE, OperationKind.RESIZE, OperationKind.UPGRADE}
 )
+
+
+def _images(context: Context, cluster: Cluster) -> dict[str, str | None]:
+    groups = (group.name for group in cluster.spec.groups)
+    return {name: context.effective(cluster, name).machine.image for name in groups}
 
 
 @functools.cache

@@ -48,6 +48,8 @@ class StackState:
     rest: int = 0
     #: The newest event of Heat that was told.
     told: str = ''
+    #: The image of each group, by the last change that was requested.
+    images: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
     #: What a generator keeps; see its own description.
     nodes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -85,8 +87,9 @@ class StackState:
     def begun(self) -> Self:
         """Return the state at the beginning of a change: which stack it is, and its nodes."""
         return type(self)(
-            id=self.id, project=self.project, region=self.region, name=self.name, nodes=self.nodes
-        )
+            id=self.id, project=self.project, region=self.region, name=self.name,
+            images=self.images, nodes=self.nodes,
+        )  # fmt: skip
 
     def repeated(self) -> Self:
         """Return the state after another request, with twice the polls to let pass."""

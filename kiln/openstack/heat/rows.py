@@ -182,8 +182,11 @@ class Preview:
         """Return the preview in an answer."""
         return cls(**{field.name: _named(found.get(field.name)) for field in _FIELDS})
 
-    def losses(self, node_types: frozenset[str]) -> Iterator[str]:
-        """Yield which nodes would be lost, for people."""
+    def losses(self, node_types: frozenset[str], *, rebuilds: bool = False) -> Iterator[str]:
+        """Yield which nodes would be lost, for people.
+
+        :param rebuilds: Nodes get another image, which Heat calls an update.
+        """
         if lost := [name for name, kind in self.replaced if kind in node_types]:
             yield (
                 f'Heat would replace nodes, and what is on them is lost: {listed_names(lost)}. '
@@ -191,6 +194,11 @@ class Preview:
             )
         if gone := [name for name, kind in self.deleted if kind in node_types]:
             yield f'Heat would delete nodes, and what is on them is lost: {listed_names(gone)}'
+        if again := [name for name, kind in self.updated if rebuilds and kind in node_types]:
+            yield (
+                f'Heat would rebuild nodes with another image, and what is on them is lost: '
+                f'{listed_names(again)}'
+            )
 
     def lines(self) -> Iterator[str]:
         """Yield what would happen, for people."""

@@ -25,6 +25,7 @@ from kiln.testing.clusters.behaviours.own_engine_answers import EngineAnswers
 from kiln.testing.clusters.behaviours.own_engine_apart import Apart, Leavings, Memory
 from kiln.testing.clusters.behaviours.own_engine_existing import GoingOn
 from kiln.testing.clusters.behaviours.own_engine_life import OwnEngineLife, WhatStands
+from kiln.testing.clusters.behaviours.own_engine_previews import Previews
 from kiln.testing.clusters.behaviours.own_engine_programs import ProgramConduct
 from kiln.testing.clusters.behaviours.own_engine_refusals import EngineRefusals
 from kiln.testing.clusters.behaviours.own_engine_repeats import EngineRepeats
@@ -75,6 +76,7 @@ class OwnEngineConformance(
     Answers,
     OwnEngineLife,
     WhatStands,
+    Previews,
     EngineRefusals,
     EngineRepeats,
     EngineTruth,

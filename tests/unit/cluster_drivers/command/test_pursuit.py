@@ -49,6 +49,36 @@ class OneAfterTheOther(CommandCase):
         report = self.call(driver, 'update_cluster_status')
         self.assertIs(Progress.COMPLETE, report.progress, 'it had the time that was asked for')
 
+    def taken_over(self, operation, method, **more):
+        """Leave a creation that another host began; return what the program was given."""
+        driver = self.driver(
+            'create) exit 75 ;; status) echo \'{"type": "result", "condition": "complete"}\' ;; '
+            f'cancel) cat >"$AT/given"; {DONE} ;; delete) {DONE} ;;',
+            described=DESCRIBED.replace('"create"', '"create", "cancel"'),
+        )
+        self.operation = 'creation'
+        self.create(driver)
+        self.polled(driver)
+        created = self.cluster.driver_state['request']['id']
+        driver.runs_in = self.root / 'other'
+        self.clock.advance(7200)
+        self.operation = operation
+        self.assertIn('cancels', self.ask(driver, method).reason)
+        while Runs(driver.runs_in, self.cluster.id).latest():
+            Runs(driver.runs_in, self.cluster.id).latest().wait()
+            report = self.call(driver, 'update_cluster_status')
+            if report.progress is not Progress.IN_PROGRESS:
+                break
+        self.assertIs(Progress.COMPLETE, report.progress)
+        given = json.loads((self.root / 'given').read_text())
+        self.assertEqual(('cancel', created), (given['verb'], given['request_id']))
+
+    def test_what_another_host_began_is_cancelled_before_another_request(self):
+        self.taken_over('deletion', 'delete_cluster')
+
+    def test_what_another_host_began_is_cancelled_once_its_operation_is(self):
+        self.taken_over('check', 'update_cluster_status')
+
     def test_nothing_is_begun_before_the_store_knows_where(self):
         driver = self.driver(f'create) {DONE} ;;')
         for place in 'runs', 'other':

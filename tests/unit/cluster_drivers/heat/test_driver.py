@@ -7,7 +7,7 @@ from kiln.cluster_drivers.heat.names import stack_name
 from kiln.cluster_drivers.heat.poller import QUIET_S, TICK_S
 from kiln.cluster_drivers.heat.reports import RPC_S
 from kiln.cluster_drivers.heat.state import CHANGE_TRIES, DELETE_TRIES
-from kiln.cluster_drivers.values import PlannedChange, Progress
+from kiln.cluster_drivers.values import Loss, PlannedChange, Progress
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import OperationKind
 from kiln.clusters.spec import MachineSpec
@@ -496,6 +496,29 @@ class Previews(DriverCase):
         self.change(FILE.replace('[net1]', '[net1, net2]'))
         lines = self.preview()
         self.assertIn('Heat would replace nodes, and what is on them is lost: control-1', lines[0])
+
+    def test_nodes_that_would_be_rebuilt_with_another_image_are_named_first(self):
+        self.settle()
+        self.change(FILE.replace('debian-12', 'debian-13'))
+        first, *others = self.preview()
+        self.assertIsInstance(first, Loss)
+        self.assertIn('Heat would rebuild nodes with another image, and what is on', first)
+        self.assertIn('is lost: control-1', first)
+        self.assertFalse([one for one in others if isinstance(one, Loss)])
+
+    def test_nodes_that_keep_their_image_are_no_loss(self):
+        self.settle()
+        self.change(FILE.replace('flavor: small', 'flavor: big'))
+        lines = self.preview()
+        self.assertTrue(lines)
+        self.assertFalse([one for one in lines if isinstance(one, Loss)])
+
+    def test_no_loss_is_told_of_a_group_whose_image_is_not_known(self):
+        self.settle()
+        state = {**self.cluster.driver_state, 'images': {}}
+        self.cluster = dataclasses.replace(self.cluster, driver_state=state)
+        self.change(FILE.replace('debian-12', 'debian-13'))
+        self.assertFalse([one for one in self.preview() if isinstance(one, Loss)])
 
     def test_an_unchanged_cluster_is_an_unchanged_stack(self):
         self.settle()
