@@ -4,8 +4,8 @@ import atexit
 import functools
 import uuid
 
-from kiln.models import AmphoraType, State
 from kiln.testing.proxy import FaultProxy
+from tests.functional.ironic.one_driver import OneDriver
 from tests.functional.ironic.site import IronicCase
 
 NODES, PORTS = 6, 3
@@ -68,10 +68,9 @@ class ConnectedCase(IronicCase):
         self.neutron.up()
         self.neutron.forget()
 
-    def options(self, **given):
-        return super().options(
-            **{'networks': [self.net_id], 'network_endpoint_override': self.neutron.url, **given},
-        )
+    def plain_options(self, **given):
+        reached = {'networks': [self.net_id], 'network_endpoint_override': self.neutron.url}
+        return super().plain_options(**{**reached, **given})
 
     def make_port(self, **more):
         port = {'network_id': self.net_id, 'name': 'spare', **more}
@@ -87,25 +86,5 @@ class ConnectedCase(IronicCase):
         return self.ask('GET', f'/ports?description=kiln-metal-site:{owner}')['ports']
 
 
-class DriverCase(ConnectedCase):
-    """One driver, whose amphorae are deleted after each test."""
-
-    def setUp(self):
-        super().setUp()
-        self.nodes.switch_on(self.flavor)
-        self.driver = self.open_driver()
-        self.addCleanup(self.clean_up)
-
-    def clean_up(self):
-        for amphora in self.driver.list_amphorae():
-            self.driver.delete(amphora.id)
-        self.gone()
-
-    def gone(self):
-        self.nodes.until(lambda: not list(self.driver.list_amphorae()))
-
-    def build(self, **given):
-        return self.driver.build(AmphoraType.BARE_METAL, **given)
-
-    def until_active(self, amphora_id):
-        self.nodes.until(lambda: self.driver.status(amphora_id).state is State.ACTIVE)
+class DriverCase(OneDriver, ConnectedCase):
+    """One driver with ports of Neutron."""

@@ -17,7 +17,7 @@ def main():
             build_key=given['key'],
             name=given['key'],
             user_data='#!/bin/sh\n',
-            **given.get('arguments', {}),
+            **given['arguments'],
         )
     )
 

@@ -117,6 +117,11 @@ class IronicCase(CloudTestCase if URL is None else unittest.TestCase):
         self.proxy.forget()
 
     def options(self, **given):
+        """Return the options of a backend, which a test can change."""
+        return options_of(self.plain_options(**given))
+
+    def plain_options(self, **given):
+        """Return them as plain data, for another process too."""
         if URL is None:
             auth = {**self.cloud.auth(self.who), 'valid_interfaces': ['public']}
         else:
@@ -128,7 +133,7 @@ class IronicCase(CloudTestCase if URL is None else unittest.TestCase):
             'zone_property': ZONE,
             'timeout': 120.0,
         }
-        return options_of({**auth, **defaults, **given})
+        return {**auth, **defaults, **given}
 
     def open_driver(self, owner=None, **given):
         driver = IronicDriver.open(self.options(**given), name='ironic', owner=owner or self.owner)

@@ -4,31 +4,12 @@ import dataclasses
 
 from kiln.compute_drivers.authoring.machine_pool import Standing
 from kiln.exceptions import InstanceStateConflict, InsufficientCapacity, ResourceNotFoundError
-from kiln.models import AmphoraType, State
+from kiln.models import State
+from tests.functional.ironic.one_driver import OneDriver
 from tests.functional.ironic.site import IronicCase
 
 
-class Driver(IronicCase):
-    def setUp(self):
-        super().setUp()
-        self.nodes.switch_on(self.flavor)
-        self.driver = self.open_driver()
-        self.addCleanup(self.clean_up)
-
-    def clean_up(self):
-        for amphora in self.driver.list_amphorae():
-            self.driver.delete(amphora.id)
-        self.nodes.until(lambda: not list(self.driver.list_amphorae()))
-
-    def build(self, **given):
-        return self.driver.build(AmphoraType.BARE_METAL, **given)
-
-    def until_state(self, amphora_id, state):
-        self.nodes.until(lambda: self.driver.status(amphora_id).state is state)
-
-    def node_of(self, amphora_id):
-        return self.nodes.ask('GET', f'/allocations/{amphora_id}')['node_uuid']
-
+class Driver(OneDriver, IronicCase):
     def machine(self, name):
         (found,) = [one for one in self.driver.machines() if one.name == name]
         return found
@@ -47,11 +28,11 @@ class Driver(IronicCase):
 
     def test_a_failed_deploy_shows_its_reason_and_the_node_can_be_given_back(self):
         built = self.build(amphora_flavor=self.waiting)
-        self.until_state(built, State.BUILDING)
+        self.becomes(built, State.BUILDING)
         node = self.node_of(built)
         self.nodes.until(lambda: self.driver.status(built).task_state == 'wait call-back')
         self.agent_answers(node)
-        self.until_state(built, State.ERROR)
+        self.becomes(built, State.ERROR)
         found = self.driver.get_amphora(amphora_id=built)
         self.assertIn('Connection to agent failed', found.fault)
         self.assertEqual((False, 'build_error'), (found.served, found.fault_code))
@@ -70,7 +51,7 @@ class Driver(IronicCase):
 
     def test_the_pool_shows_each_node_and_the_amphora_on_it(self):
         built = self.build(name='web-1')
-        self.until_state(built, State.ACTIVE)
+        self.becomes(built)
         (mine,) = [one for one in self.driver.machines() if one.amphora_id == built]
         self.assertEqual(
             (Standing.CLAIMED, 'web-1', 'active', (self.flavor,)),

@@ -1,12 +1,8 @@
 """Kills with -9 of a process that builds with ports on Ironic, at each of its requests."""
 
-import json
-import subprocess
-import sys
 import uuid
 
 from kiln.testing.proxy import Hang, LoseAnswer
-from tests.functional.cloud import ROOT
 from tests.functional.ironic.connected import DriverCase
 
 _ID = '[0-9a-f-]{36}'
@@ -27,9 +23,10 @@ class NetworkKills(DriverCase):
                 with self.subTest(where, request=request, fault=fault):
                     given, key = self.make_port(), f'kill-{uuid.uuid4().hex[:8]}'
                     arguments = {'port_ids': [given], 'network_ids': [self.net_id]}
-                    self.kill_at(where, request, fault, key, arguments)
+                    proxy = self.neutron if where == 'neutron' else self.proxy
+                    self.kill_at(request, fault, key, proxy=proxy, **arguments)
                     built = self.build(build_key=key, name=key, **arguments)
-                    self.until_active(built)
+                    self.becomes(built)
                     found = self.driver.get_amphora(amphora_id=built).addresses
                     self.assertEqual(2, len(found))
                     self.driver.delete(built)
@@ -41,26 +38,3 @@ class NetworkKills(DriverCase):
                     for one in left:
                         self.driver.delete_resource(one)
                     self.assertEqual([], self.ports_of(self.owner))
-
-    def kill_at(self, where, request, fault, key, arguments):
-        """Begin a build in another process, and kill that at one of its requests."""
-        proxy = self.neutron if where == 'neutron' else self.proxy
-        rule = proxy.fault(fault, *request)
-        proxy.forget()
-        options = {
-            **self.cloud.auth(self.who), 'auth_type': 'password', 'valid_interfaces': ['public'],
-            'baremetal_endpoint_override': self.proxy.url, 'flavor': self.flavor,
-            'network_endpoint_override': self.neutron.url, 'image': self.options().image,
-        }  # fmt: skip
-        given = {'options': options, 'owner': self.owner, 'key': key, 'arguments': arguments}
-        with subprocess.Popen(
-            [sys.executable, '-m', 'tests.functional.ironic.one_build'],
-            stdin=subprocess.PIPE, cwd=ROOT, text=True,
-        ) as process:  # fmt: skip
-            process.stdin.write(json.dumps(given))
-            process.stdin.close()
-            self.assertTrue(proxy.wait_for(1, *request, seconds=120), request)
-            (exchange,) = [one for one in proxy.requests if one.fault is fault]
-            self.nodes.until(lambda: isinstance(fault, Hang) or exchange.server_status)
-            process.kill()
-        rule.remove()

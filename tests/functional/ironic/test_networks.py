@@ -7,13 +7,13 @@ from tests.functional.ironic.connected import PORTS, DriverCase
 class Connected(DriverCase):
     def macs_of(self, amphora_id):
         """Return the MAC addresses of the ports of the node of an amphora."""
-        node = self.nodes.ask('GET', f'/allocations/{amphora_id}')['node_uuid']
-        return {one['address'] for one in self.nodes.ask('GET', f'/nodes/{node}/ports')['ports']}
+        ports = self.nodes.ask('GET', f'/nodes/{self.node_of(amphora_id)}/ports')['ports']
+        return {one['address'] for one in ports}
 
     def test_the_addresses_of_an_amphora_are_on_the_ports_of_its_node(self):
         given = self.make_port()
         built = self.build(port_ids=[given], network_ids=['net1'], sec_groups=['default'])
-        self.until_active(built)
+        self.becomes(built)
         found = self.driver.get_amphora(amphora_id=built).addresses
         (made,) = self.ports_of(self.owner)
         self.assertEqual([given, made['id']], [one.port_id for one in found])
@@ -36,5 +36,5 @@ class Connected(DriverCase):
         self.assertEqual({''}, {self.port(one)['device_id'] for one in given})
         # No node has kept a port.
         built = self.build(port_ids=given[:PORTS])
-        self.until_active(built)
+        self.becomes(built)
         self.assertEqual(PORTS, len(self.driver.get_amphora(amphora_id=built).addresses))

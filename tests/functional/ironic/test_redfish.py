@@ -6,8 +6,9 @@ import urllib.request
 import uuid
 
 from kiln.exceptions import InstanceNotFoundError
-from kiln.models import AmphoraType, State
+from kiln.models import State
 from kiln.testing.proxy import Answer, FaultProxy, Serve
+from tests.functional.ironic.one_driver import OneDriver
 from tests.functional.ironic.site import IronicCase
 from tools.devcloud.place import Place
 from tools.devcloud.services.ironic import Ironic
@@ -17,7 +18,7 @@ RESET = '.*/Actions/ComputerSystem.Reset'
 USER_DATA = b'#!/bin/sh\n# of this build alone\n'
 
 
-class Redfish(IronicCase):
+class Redfish(OneDriver, IronicCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -45,8 +46,6 @@ class Redfish(IronicCase):
         #: What was asked of the power of a machine.
         self.resets = []
         self.controllers.fault(Serve(), 'POST', RESET, when=self.record_reset)
-        self.driver = self.open_driver()
-        self.addCleanup(self.clean_up)
 
     def record_reset(self, request):
         """Record a switch of power; the request is passed on."""
@@ -56,34 +55,25 @@ class Redfish(IronicCase):
     def clean_up(self):
         for rule in self.controllers.faults:
             rule.remove()
-        for amphora in self.driver.list_amphorae():
-            self.driver.delete(amphora.id)
-        self.nodes.until(lambda: not list(self.driver.list_amphorae()))
+        super().clean_up()
 
     def build(self, **given):
-        return self.driver.build(
-            AmphoraType.BARE_METAL,
-            amphora_flavor=self.kind,
-            image_id=self.iso,
-            user_data=USER_DATA,
-            **given,
-        )
+        iso = {'amphora_flavor': self.kind, 'image_id': self.iso, 'user_data': USER_DATA}
+        return super().build(**iso, **given)
 
     def active(self):
         built = self.build()
-        self.until(built, State.ACTIVE)
+        self.becomes(built)
         return built
-
-    def until(self, amphora_id, state):
-        self.nodes.until(lambda: self.driver.status(amphora_id).state is state)
 
     def until_asked(self, times):
         self.nodes.until(lambda: len(self.resets) >= times)
 
     def system_of(self, amphora_id):
         """Return the path of the machine of an amphora, at its controller."""
-        node = self.nodes.ask('GET', f'/allocations/{amphora_id}')['node_uuid']
-        info = self.nodes.ask('GET', f'/nodes/{node}?fields=driver_info')['driver_info']
+        info = self.nodes.ask('GET', f'/nodes/{self.node_of(amphora_id)}?fields=driver_info')[
+            'driver_info'
+        ]
         return info['redfish_system_id']
 
     @classmethod
@@ -150,7 +140,7 @@ class Redfish(IronicCase):
                 self.resets.clear()
                 change()
                 self.until_asked(len(asked))
-                self.until(built, state)
+                self.becomes(built, state)
                 self.nodes.until(lambda: self.driver.status(built).task_state is None)
                 self.assertEqual(asked, self.resets)
 
@@ -158,5 +148,5 @@ class Redfish(IronicCase):
         said = {'error': {'code': 'Base.1.0.GeneralError', 'message': 'The door is open.'}}
         self.controllers.fault(Answer(400, body=json.dumps(said)), 'POST', RESET)
         built = self.build()
-        self.until(built, State.ERROR)
+        self.becomes(built, State.ERROR)
         self.assertIn('The door is open.', self.driver.get_amphora(amphora_id=built).fault)
