@@ -31,6 +31,7 @@ from tests.functional.heat.bench import (
     RealWebBench,
     nodes_of,
     remove,
+    session,
     stacks,
 )
 from tests.unit.test_layering import ROOT
@@ -228,6 +229,37 @@ if WHOLE:
 
         driver_class = GroupDriver
         first, new, middle = ('control-1', 'work-2', 'work-3', 'work-4'), 'work-5', 'work-3'
+
+
+class Somebodys(OneCluster):
+    """A stack that somebody changes past kiln."""
+
+    def asked_by_somebody(self, path='', method='POST', **body):
+        """Request something of the stack, and wait until Heat has done it."""
+        (stack,) = self.stacks()
+        session().request(
+            f'/stacks/{stack["stack_name"]}/{stack["id"]}{path}', method, json=body,
+            endpoint_filter={'service_type': 'orchestration'},
+        )  # fmt: skip
+        end = time.monotonic() + WAIT_S
+        while self.stacks()[0]['stack_status'].endswith('IN_PROGRESS') and time.monotonic() < end:
+            time.sleep(POLL_S)
+        # The list that this one has is of a moment before.
+        self.driver = self.new_driver()
+
+    def test_a_change_that_keeps_the_tags_is_told_and_an_update_takes_the_stack_back(self):
+        self.create()
+        self.done()
+        self.asked_by_somebody('/actions', check=None)
+        self.done()
+        tags = ','.join(self.stacks()[0]['tags'])
+        self.asked_by_somebody(method='PATCH', tags=tags, parameters={})
+        self.assertEqual(tags, ','.join(self.stacks()[0]['tags']))
+        report = self.ended()
+        self.assertIs(Progress.FAILED, report.progress, report.reason)
+        self.assertIn('somebody else has changed it', report.reason)
+        self.take(self.driver.update_cluster(self.context, self.cluster))
+        self.done()
 
 
 class Held(OneCluster):
