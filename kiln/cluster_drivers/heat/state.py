@@ -93,7 +93,8 @@ class StackState:
 
     def repeated(self) -> Self:
         """Return the state after another request, with twice the polls to let pass."""
-        return dataclasses.replace(self, tries=self.tries + 1, rest=2**self.tries)
+        # From now on, a later change is that of kiln itself.
+        return dataclasses.replace(self, tries=self.tries + 1, rest=2**self.tries, changed_at='')
 
     def rested(self) -> Self:
         """Return the state after a poll that was let pass."""

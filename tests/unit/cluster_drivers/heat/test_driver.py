@@ -270,6 +270,15 @@ class Deserted(DriverCase):
         self.deserted()
         self.assertIs(Progress.COMPLETE, self.work().progress)
 
+    def test_what_kiln_sends_in_place_of_a_change_by_somebody_that_stopped_is_its_own(self):
+        self.settle()
+        stack = self.heat.named(NAME)
+        kept = {name: stack[name] for name in ('template', 'parameters', 'files')}
+        kept['tags'] = ','.join(stack['tags'])
+        self.heat.answer('PUT', f'/v1/project/stacks/{NAME}/{stack["id"]}', {}, kept)
+        self.deserted()
+        self.assertIs(Progress.COMPLETE, self.work().progress)
+
     def test_a_stack_that_never_moves_is_left_to_its_time_limit(self):
         self.create()
         for _ in range(CHANGE_TRIES):
