@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -44,7 +45,7 @@ class Store:
 
     def __init__(self, database: Database, keys: KeyFile) -> None:
         self._database = database
-        self._writing = Writing(database, keys)
+        self._keys = keys
         self.clusters: Clusters = Clusters(database)
         self.templates: Templates = Templates(database)
         self.nodes: Nodes = Nodes(database)
@@ -55,6 +56,11 @@ class Store:
         self.censuses: Censuses = Censuses(database)
         self.receipts: Receipts = Receipts(database)
         self.secrets: Secrets = Secrets(database, keys)
+
+    @functools.cached_property
+    def _writing(self) -> Writing:
+        # Who only reads does not compile it.
+        return Writing(self._database, self._keys)
 
     @contextlib.contextmanager
     def writing(self, lease: Lease) -> Iterator[Batch]:
