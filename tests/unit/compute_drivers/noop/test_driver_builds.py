@@ -4,8 +4,11 @@ import threading
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.compute_drivers.noop.faults import Fault
+from kiln.compute_drivers.noop.view import automatic_address
 from kiln.exceptions import (
     AmbiguousInstanceError,
+    AmphoraComputeError,
     BuildConflict,
     BuildDiffers,
     ConfigurationError,
@@ -13,6 +16,7 @@ from kiln.exceptions import (
     InvalidBuildRequest,
     InvalidRequest,
     QuotaExceeded,
+    ServiceUnavailable,
 )
 from kiln.models import Ability, AmphoraType, State
 from kiln.testing.clock import VirtualClock
@@ -115,6 +119,32 @@ class BuildTest(CloudCase):
         self.assertNotEqual(ours.build(build_key='one'), theirs.build(build_key='one'))
         self.assertEqual([a.owner for a in ours.list_amphorae()], ['kiln'])
         self.assertEqual([a.owner for a in ours.list_amphorae(owner='other')], ['other'])
+
+    def test_ports_of_many_machines_differ(self):
+        low, high = (automatic_address(number) for number in (1, (1 << 16) + 1))
+        self.assertFalse(set(low) & set(high))
+
+    def test_a_wall_clock_that_is_set_back_changes_nothing_in_memory(self):
+        driver = self.driver(build_s=10)
+        built = driver.build()
+        self.clock.step(-3600)
+        self.clock.advance(10)
+        self.assertIs(self.state(driver, built), State.ACTIVE)
+
+    def test_a_cloud_without_jitter_draws_no_number_for_a_time(self):
+        runs = set()
+        for build_s in (0.0, 1.0):
+            script = [Fault.parse('build:refuse:probability=0.5')]
+            driver = self.driver(seed=5, build_s=build_s, faults=script)
+            runs.add(tuple(self.refused(driver) for _ in range(20)))
+        self.assertEqual(1, len(runs))
+
+    def refused(self, driver):
+        try:
+            driver.build()
+        except ServiceUnavailable:
+            return True
+        return False
 
     def test_a_build_takes_the_configured_time(self):
         driver = self.driver(build_s=30)
@@ -293,6 +323,29 @@ class BuildTest(CloudCase):
             driver.build()
         zones = [i.availability_zone for i in driver.list_amphorae()]
         self.assertEqual(sorted(zones), ['az1', 'az1', 'az2', 'az2', 'az3', 'az3'])
+
+    def test_a_build_goes_to_the_zone_with_the_fewest_machines(self):
+        driver = self.driver(zones=['a', 'b'])
+        driver.build(availability_zone='a')
+        self.assertEqual('b', driver.get_amphora(amphora_id=driver.build()).availability_zone)
+
+    def test_a_refused_build_names_its_key(self):
+        driver = self.driver(quota=2, capacity={'az1': 0}, hosts_per_zone=1, zones=['az1', 'az2'])
+        group = driver.create_server_group('g', 'anti-affinity').id
+        driver.build(server_group_id=group)
+        for asked in (
+            {'amphora_flavor': 'huge'},
+            {'amphora_flavor': 'impossible'},
+            {'availability_zone': 'az1'},
+            {'server_group_id': group},
+        ):
+            with self.subTest(asked), self.assertRaises(AmphoraComputeError) as caught:
+                driver.build(build_key='Key-1', **asked)
+            self.assertEqual('Key-1', caught.exception.build_key)
+        driver.build()
+        with self.assertRaises(QuotaExceeded) as caught:
+            driver.build(build_key='Key-1')
+        self.assertEqual('Key-1', caught.exception.build_key)
 
     def test_an_impossible_cloud_is_refused(self):
         for offer in (

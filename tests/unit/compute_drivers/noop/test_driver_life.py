@@ -31,6 +31,27 @@ class LifeTest(CloudCase):
         driver.delete(amphora_id)
         self.assertNotEqual(driver.build(build_key='k'), amphora_id)
 
+    def test_a_delete_in_progress_that_is_repeated_ends_when_the_first_does(self):
+        driver = self.driver(delete_s=10)
+        amphora_id = driver.build()
+        driver.delete(amphora_id)
+        self.clock.advance(6)
+        driver.delete(amphora_id)
+        self.clock.advance(4)
+        self.assertRaises(InstanceNotFoundError, driver.status, amphora_id)
+
+    def test_an_action_of_a_second_is_not_over_at_once(self):
+        driver = self.driver(suspend_s=1)
+        amphora_id = driver.build()
+        driver.suspend(amphora_id)
+        self.assertIs(self.state(driver, amphora_id), State.ACTIVE)
+        self.clock.advance(1)
+        self.assertIs(self.state(driver, amphora_id), State.SUSPENDED)
+
+    def test_an_id_with_a_number_beyond_those_of_sqlite_is_not_found(self):
+        driver = self.driver()
+        self.assertRaises(InstanceNotFoundError, driver.status, driver.cloud.store.id_of(1 << 63))
+
     def test_unknown_ids_are_not_found(self):
         driver = self.driver()
         real = driver.build()
@@ -146,6 +167,8 @@ class LifeTest(CloudCase):
         self.assertEqual(driver.console_log(amphora_id), '')
         self.clock.advance(5)
         once = driver.console_log(amphora_id)
+        self.assertIn('(boot 1)', once)
+        self.assertNotIn('(boot 2)', once)
         self.assertIn('n: 127.', once)
         self.assertEqual(driver.console_log(amphora_id, lines=1), 'web login:\n')
         driver.reboot(amphora_id)
@@ -234,18 +257,38 @@ class PortTest(CloudCase):
         addresses = [a.address for a in driver.get_amphora(amphora_id=amphora_id).addresses]
         self.assertEqual(len(set(addresses)), 3)
         self.assertEqual(addresses.count(third), 1)
-        with self.assertRaises(InstanceStateConflict):
+        with self.assertRaises(InstanceStateConflict) as caught:
             driver.attach_network(amphora_id, 'n', address=third)
+        self.assertEqual(amphora_id, caught.exception.amphora_id)
+        self.assertEqual('n', caught.exception.resource_id)
         with self.assertRaises(InvalidRequest):
             driver.attach_network(amphora_id, 'n', address='here')
 
     def test_unknown_ports_and_networks_are_not_found_if_the_cloud_lists_them(self):
         driver = self.driver(networks=['n'], ports={'p': 'n'})
         amphora_id = driver.build()
-        with self.assertRaises(ResourceNotFoundError):
-            driver.attach_port(amphora_id, 'q')
-        with self.assertRaises(ResourceNotFoundError):
-            driver.attach_network(amphora_id, 'm')
+        for attach, name in ((driver.attach_port, 'q'), (driver.attach_network, 'm')):
+            with self.assertRaises(ResourceNotFoundError) as caught:
+                attach(amphora_id, name)
+            found = caught.exception
+            self.assertEqual((name, amphora_id), (found.resource_id, found.amphora_id))
+
+    def test_each_port_and_machine_has_an_id_of_its_own(self):
+        driver = self.driver()
+        built = [driver.build(network_ids=['a', 'b'], port_ids=[f'p-{at}']) for at in range(3)]
+        ports = [
+            port.port_id for one in built for port in driver.get_amphora(amphora_id=one).addresses
+        ]
+        self.assertEqual(12, len({*built, *ports}))
+
+    def test_deleting_a_port_leaves_the_others(self):
+        driver = self.driver()
+        first, second = driver.build(network_ids=['n']), driver.build(network_ids=['n'])
+        port, *_ = driver.list_resources()
+        driver.delete(first)
+        driver.delete_resource(port)
+        self.assertEqual([second], [one.amphora_id for one in driver.list_resources()])
+        self.assertEqual(1, len(driver.get_amphora(amphora_id=second).addresses))
 
     def test_resources_are_those_created_for_this_site(self):
         driver = self.driver()

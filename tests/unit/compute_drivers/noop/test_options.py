@@ -55,6 +55,18 @@ class OptionsTest(unittest.TestCase):
         self.assertIs(driver.status(amphora_id).state, State.ACTIVE)
         self.assertRaises(QuotaExceeded, driver.build)
 
+    def test_the_least_value_of_an_option_is_accepted_and_no_lower_one(self):
+        times = ('accept_s', 'build_s', 'delete_s', 'suspend_s', 'resume_s', 'reboot_s', 'jitter')
+        lowest = dict.fromkeys((*times, 'rebuild_s', 'quota'), 0) | {'hosts_per_zone': 1}
+        for name, least in lowest.items():
+            with self.subTest(name):
+                self.open(f'{name} = {least}')
+                self.assertRaises(ConfigurationError, self.open, f'{name} = {least - 1}')
+        self.open('capacity = az1:0')
+        self.assertRaises(ConfigurationError, self.open, 'capacity = az1:-1')
+        self.open('jitter = 1')
+        self.assertRaises(ConfigurationError, self.open, 'jitter = 1.1')
+
     def test_a_file_below_the_home_of_the_user_can_be_named_by_a_tilde(self):
         self.enterContext(unittest.mock.patch.dict(os.environ, HOME=str(self.folder)))
         self.open('path = ~/cloud.db')

@@ -1,0 +1,66 @@
+"""Scripted faults: their subject, their words, their order and their chances."""
+
+from kiln.compute_drivers.noop.cloud import NoopCloud
+from kiln.compute_drivers.noop.driver import NoopDriver
+from kiln.compute_drivers.noop.faults import Fault, FaultScript
+from kiln.exceptions import (
+    AmphoraComputeError,
+    BuildConflict,
+    InstanceStateConflict,
+    RateLimited,
+    ServiceUnavailable,
+)
+from tests.unit.compute_drivers.noop.cloud_case import CloudCase
+
+
+class FactTest(CloudCase):
+    def failed(self, text, act):
+        cloud = NoopCloud(clock=self.clock)
+        driver = self.driver(cloud=cloud)
+        built = driver.build()
+        cloud.faults.add(Fault.parse(text))
+        with self.assertRaises(AmphoraComputeError) as caught:
+            act(driver, built)
+        return built, caught.exception
+
+    def test_the_subject_of_a_build_is_its_key_and_that_of_another_call_its_amphora(self):
+        _, error = self.failed('build:refuse', lambda driver, _: driver.build(build_key='k'))
+        self.assertEqual(('k', None), (error.build_key, error.amphora_id))
+        built, error = self.failed(
+            'get:refuse', lambda driver, one: driver.get_amphora(amphora_id=one)
+        )
+        self.assertEqual((None, built), (error.build_key, error.amphora_id))
+        _, error = self.failed('list:refuse', lambda driver, _: list(driver.list_amphorae()))
+        self.assertIsNone(error.amphora_id)
+
+    def test_a_conflict_without_a_text_says_what_is_wrong(self):
+        _, error = self.failed('build:conflict', lambda driver, _: driver.build())
+        self.assertIsInstance(error, BuildConflict)
+        self.assertIn('a resource that it needs is in use', str(error))
+        _, error = self.failed('suspend:conflict', lambda driver, one: driver.suspend(one))
+        self.assertIsInstance(error, InstanceStateConflict)
+        self.assertIn('its state does not allow that', str(error))
+
+
+class OrderTest(CloudCase):
+    def test_of_faults_that_are_given_together_the_first_wins(self):
+        both = [Fault.parse('build:refuse'), Fault.parse('build:rate_limit')]
+        self.assertRaises(ServiceUnavailable, self.driver(faults=both).build)
+        driver = self.driver()
+        driver.cloud.faults.add(*both[::-1])
+        self.assertRaises(RateLimited, driver.build)
+
+    def test_certain_and_impossible_are_probabilities(self):
+        always, never = (Fault.parse(f'build:refuse:probability={at}') for at in (1, 0))
+        self.assertRaises(ServiceUnavailable, self.driver(faults=[always]).build)
+        self.driver(faults=[never]).build()
+
+    def test_a_fault_that_always_fires_takes_no_number_of_the_others(self):
+        class Dice:
+            def random(self):
+                raise AssertionError('a number was drawn')
+
+        script = FaultScript([Fault.parse('build:refuse')], dice=Dice())
+        driver = NoopDriver()
+        driver.cloud.gate.faults = script
+        self.assertRaises(ServiceUnavailable, driver.build)
