@@ -290,6 +290,21 @@ class PortTest(CloudCase):
         self.assertEqual([second], [one.amphora_id for one in driver.list_resources()])
         self.assertEqual(1, len(driver.get_amphora(amphora_id=second).addresses))
 
+    def test_every_security_group_must_exist_and_one_of_them_open_the_port(self):
+        opened = {'web': '22/tcp 80/tcp', 'swarm': '2377/tcp'}
+        driver = self.driver(sec_groups=['web', 'swarm', 'free'], group_ports=opened)
+        driver.check_ports(['web', 'swarm'], ['80/tcp', '2377/tcp'])
+        driver.check_ports(['web', 'free'], ['443/tcp'])
+        for groups, ports, peers, *said in (
+            (['web', 'none'], [], None, 'none'),
+            (['web'], [], ['web', 'none'], 'none'),
+            (['web'], ['80/tcp', '443/tcp', '53/udp'], None, '443/tcp, 53/udp'),
+            (['web', 'swarm'], ['2377/tcp'], ['web'], '2377/tcp'),
+        ):
+            with self.subTest(groups, ports=ports), self.assertRaises(InvalidRequest) as caught:
+                driver.check_ports(groups, ports, peers)
+            self.assertIn(said[0], str(caught.exception))
+
     def test_resources_are_those_created_for_this_site(self):
         driver = self.driver()
         other = self.driver(owner='other', cloud=driver.cloud)
