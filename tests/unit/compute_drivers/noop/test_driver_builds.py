@@ -121,8 +121,9 @@ class BuildTest(CloudCase):
         self.assertEqual([a.owner for a in ours.list_amphorae(owner='other')], ['other'])
 
     def test_ports_of_many_machines_differ(self):
-        low, high = (automatic_address(number) for number in (1, (1 << 16) + 1))
-        self.assertFalse(set(low) & set(high))
+        numbers = {*range(600), *(1 << bit for bit in range(22))}
+        for of in zip(*map(automatic_address, numbers), strict=True):
+            self.assertEqual(len(numbers), len(set(of)))
 
     def test_a_wall_clock_that_is_set_back_changes_nothing_in_memory(self):
         driver = self.driver(build_s=10)
@@ -133,9 +134,9 @@ class BuildTest(CloudCase):
 
     def test_a_cloud_without_jitter_draws_no_number_for_a_time(self):
         runs = set()
-        for build_s in (0.0, 1.0):
+        for build_s, jitter in ((0.0, 0.0), (1.0, 0.0), (0.0, 0.5)):
             script = [Fault.parse('build:refuse:probability=0.5')]
-            driver = self.driver(seed=5, build_s=build_s, faults=script)
+            driver = self.driver(seed=5, build_s=build_s, jitter=jitter, faults=script)
             runs.add(tuple(self.refused(driver) for _ in range(20)))
         self.assertEqual(1, len(runs))
 
@@ -241,8 +242,8 @@ class BuildTest(CloudCase):
             ('10.0.0.7', 'n', 'm'), (first.address, first.network_id, other.network_id)
         )
         with self.assertRaises(BuildConflict) as caught:
-            driver.build(network_ids=['n=10.0.0.7'], port_ids=['p'], build_key='k')
-        self.assertEqual(('n', 'k'), (caught.exception.resource_id, caught.exception.build_key))
+            driver.build(network_ids=['n=10.0.0.7'], port_ids=['p'], build_key='K')
+        self.assertEqual(('n', 'K'), (caught.exception.resource_id, caught.exception.build_key))
         # On another network it is free, and so is the port of the build that was refused.
         driver.build(network_ids=['m=10.0.0.7'], port_ids=['p'])
         driver.delete(built)
@@ -329,15 +330,43 @@ class BuildTest(CloudCase):
         driver.build(availability_zone='a')
         self.assertEqual('b', driver.get_amphora(amphora_id=driver.build()).availability_zone)
 
+    def test_a_refusal_lists_what_there_is_in_order_and_cuts_a_long_name(self):
+        driver = self.driver(keypairs=['b', 'a'])
+        for name, shown in (('x' * 60, f"{'x' * 60}'"), ('x' * 61, f"{'x' * 60}...'")):
+            with self.assertRaises(InvalidBuildRequest) as caught:
+                driver.build(keys=[name])
+            self.assertIn(shown, str(caught.exception))
+            self.assertIn('known: a, b.', str(caught.exception))
+
+    def test_a_machine_without_a_network_is_on_the_first_one(self):
+        driver = self.driver(networks=['n', 'm'])
+        (address,) = driver.get_amphora(amphora_id=driver.build()).addresses
+        self.assertEqual('n', address.network_id)
+
+    def test_what_is_shown_of_a_machine_is_of_it(self):
+        driver = self.driver(build_s=5, suspend_s=5)
+        built = driver.build(name='web')
+        self.assertFalse(driver.get_amphora(amphora_id=built).served)
+        self.clock.advance(5)
+        driver.suspend(built)
+        found = driver.get_amphora(amphora_id=built)
+        self.assertEqual((True, 'suspending'), (found.served, found.task_state))
+        driver.cloud.crash(built, 'no power')
+        raw = driver.get_amphora(amphora_id=built).raw
+        self.assertEqual((built, 'web', 'no power'), (raw['id'], raw['name'], raw['fault']))
+
     def test_a_refused_build_names_its_key(self):
         driver = self.driver(quota=2, capacity={'az1': 0}, hosts_per_zone=1, zones=['az1', 'az2'])
         group = driver.create_server_group('g', 'anti-affinity').id
-        driver.build(server_group_id=group)
+        driver.build(server_group_id=group, port_ids=['p'])
         for asked in (
             {'amphora_flavor': 'huge'},
             {'amphora_flavor': 'impossible'},
             {'availability_zone': 'az1'},
             {'server_group_id': group},
+            {'network_ids': ['n=here']},
+            {'port_ids': ['p']},
+            {'metadata': {'noop:fault': 'explode'}},
         ):
             with self.subTest(asked), self.assertRaises(AmphoraComputeError) as caught:
                 driver.build(build_key='Key-1', **asked)
@@ -372,6 +401,14 @@ class GroupTest(CloudCase):
         with self.assertRaises(InsufficientCapacity) as caught:
             driver.build(server_group_id=group.id)
         self.assertIn('4 members', str(caught.exception))
+
+    def test_a_host_that_a_member_has_left_is_free_again(self):
+        driver = self.driver(zones=['a'], hosts_per_zone=2)
+        group = driver.create_server_group('g', 'anti-affinity')
+        first, _ = (driver.build(server_group_id=group.id) for _ in range(2))
+        driver.delete(first)
+        driver.build(server_group_id=group.id)
+        self.assertEqual(2, len(set(self.hosts(driver))))
 
     def test_soft_anti_affinity_shares_only_when_it_must(self):
         driver = self.driver(zones=['a'], hosts_per_zone=2)

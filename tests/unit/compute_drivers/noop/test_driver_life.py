@@ -103,7 +103,8 @@ class LifeTest(CloudCase):
         ):
             with self.assertRaises(InstanceStateConflict) as caught:
                 act(amphora_id)
-            self.assertTrue(caught.exception.retryable)
+            self.assertIs(True, caught.exception.retryable)
+            self.assertEqual(amphora_id, caught.exception.amphora_id)
 
     def test_a_refusal_names_the_allowed_states(self):
         driver = self.driver()
@@ -113,6 +114,7 @@ class LifeTest(CloudCase):
             with self.assertRaises(InstanceStateConflict) as caught:
                 act(amphora_id)
             self.assertFalse(caught.exception.retryable)
+            self.assertEqual(amphora_id, caught.exception.amphora_id)
             self.assertIn('active', str(caught.exception))
 
     def test_a_soft_reboot_needs_a_running_system_and_a_hard_one_does_not(self):
@@ -198,8 +200,11 @@ class PortTest(CloudCase):
             driver.build(port_ids=['q', 'p'])
         self.assertEqual(caught.exception.resource_id, 'p')
         second = driver.build()
-        with self.assertRaises(InstanceStateConflict):
+        with self.assertRaises(InstanceStateConflict) as caught:
             driver.attach_port(second, 'p')
+        self.assertEqual(
+            ('p', second), (caught.exception.resource_id, caught.exception.amphora_id)
+        )
         driver.detach_port(first, 'p')
         driver.attach_port(second, 'p')
         driver.delete(second)
@@ -234,6 +239,7 @@ class PortTest(CloudCase):
         self.assertEqual(len(driver.get_amphora(amphora_id=amphora_id).addresses), 3)
         driver.detach_network(amphora_id, 'b')
         driver.detach_network(amphora_id, 'b')
+        self.assertEqual(1, len(list(driver.list_resources())))
         built = driver.get_amphora(amphora_id=amphora_id)
         self.assertEqual([a.network_id for a in built.addresses], ['a'])
 
@@ -267,6 +273,7 @@ class PortTest(CloudCase):
     def test_unknown_ports_and_networks_are_not_found_if_the_cloud_lists_them(self):
         driver = self.driver(networks=['n'], ports={'p': 'n'})
         amphora_id = driver.build()
+        driver.attach_network(amphora_id, 'n')
         for attach, name in ((driver.attach_port, 'q'), (driver.attach_network, 'm')):
             with self.assertRaises(ResourceNotFoundError) as caught:
                 attach(amphora_id, name)
@@ -275,11 +282,13 @@ class PortTest(CloudCase):
 
     def test_each_port_and_machine_has_an_id_of_its_own(self):
         driver = self.driver()
-        built = [driver.build(network_ids=['a', 'b'], port_ids=[f'p-{at}']) for at in range(3)]
+        given = {'network_ids': ['a', 'b']}
+        built = [driver.build(**given, port_ids=[f'p-{at}']) for at in range(3)]
+        built += [driver.build() for _ in range(2)]
         ports = [
             port.port_id for one in built for port in driver.get_amphora(amphora_id=one).addresses
         ]
-        self.assertEqual(12, len({*built, *ports}))
+        self.assertEqual(5 + 3 * 3 + 2, len({*built, *ports}))
 
     def test_deleting_a_port_leaves_the_others(self):
         driver = self.driver()
@@ -314,8 +323,9 @@ class PortTest(CloudCase):
         port, found = driver.list_resources()
         self.assertEqual((port.kind, port.amphora_id), ('port', amphora_id))
         self.assertEqual((found.kind, found.id, found.name), ('server_group', group.id, 'g'))
-        with self.assertRaises(InstanceStateConflict):
+        with self.assertRaises(InstanceStateConflict) as caught:
             driver.delete_resource(port)
+        self.assertEqual(port.id, caught.exception.resource_id)
         driver.delete_resource(found)
         driver.delete(amphora_id)
         driver.delete_resource(port)

@@ -37,9 +37,33 @@ class FactTest(CloudCase):
         _, error = self.failed('build:conflict', lambda driver, _: driver.build())
         self.assertIsInstance(error, BuildConflict)
         self.assertIn('a resource that it needs is in use', str(error))
+        _, error = self.failed('build:conflict=the disk', lambda driver, _: driver.build())
+        self.assertIn('the disk', str(error))
         _, error = self.failed('suspend:conflict', lambda driver, one: driver.suspend(one))
         self.assertIsInstance(error, InstanceStateConflict)
         self.assertIn('its state does not allow that', str(error))
+
+
+class OfRequestTest(CloudCase):
+    def test_the_counts_of_a_request_end_with_all_faults(self):
+        driver = self.driver()
+        given = {'build_key': 'k', 'metadata': {'noop:fault': 'refuse:times=1'}}
+        for _ in range(2):
+            self.assertRaises(ServiceUnavailable, driver.build, **given)
+            driver.cloud.faults.clear()
+
+    def test_the_fault_of_a_request_goes_before_those_of_the_cloud(self):
+        driver = self.driver(faults=[Fault.parse('build:refuse')])
+        given = {'metadata': {'noop:fault': 'rate_limit'}}
+        self.assertRaises(RateLimited, driver.build, **given)
+
+    def test_a_stuck_action_can_be_requested_again(self):
+        driver = self.driver()
+        built = driver.build()
+        driver.cloud.faults.add(Fault.parse('suspend:never:times=1'))
+        for _ in range(2):
+            driver.suspend(built)
+        self.assertEqual('suspending', driver.status(built).task_state)
 
 
 class OrderTest(CloudCase):
