@@ -131,6 +131,12 @@ class LifeTest(CloudCase):
         self.assertTrue(driver.status(amphora_id).ready)
         self.assertIsNone(driver.status(amphora_id).fault)
 
+    def test_a_hard_reboot_is_shown_as_one(self):
+        driver = self.driver(reboot_s=4)
+        amphora_id = driver.build()
+        driver.reboot(amphora_id, hard=True)
+        self.assertEqual('rebooting_hard', driver.status(amphora_id).task_state)
+
     def test_rebuilding_keeps_id_and_ports_and_takes_the_new_image(self):
         driver = self.driver(rebuild_s=10, images=['old', 'new'])
         amphora_id = driver.build(image_id='old', network_ids=['n'])
