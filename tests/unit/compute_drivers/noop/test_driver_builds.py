@@ -1,5 +1,6 @@
 """Builds of the simulated cloud and their placement, without faults."""
 
+import hashlib
 import threading
 
 from kiln.compute_drivers.noop.cloud import NoopCloud
@@ -77,15 +78,21 @@ class BuildTest(CloudCase):
         built = driver.get_amphora(amphora_id=amphora_id)
         self.assertNotIn('PLANTED', repr(built) + str(built.raw))
         self.assertEqual(built.raw['files']['/etc/key']['mode'], '0600')
+        digest = hashlib.sha256(b'PLANTED').hexdigest()
+        self.assertEqual(
+            built.raw['files']['/etc/key']['sha256'],
+            digest[: len(built.raw['files']['/etc/key']['sha256'])],
+        )
         self.assertEqual(built.raw['keys'], 1)
         self.assertEqual(built.raw['sec_groups'], ['web'])
         self.assertIn('user_data_sha256', built.raw)
 
     def test_the_same_key_builds_once(self):
         driver = self.driver()
-        first = driver.build(build_key='one', metadata={'try': '1'})
-        self.assertEqual(driver.build(build_key='one', metadata={'try': '2'}), first)
+        first = driver.build(build_key='One', metadata={'try': '1'})
+        self.assertEqual(driver.build(build_key='One', metadata={'try': '2'}), first)
         self.assertEqual(driver.cloud.count(), 1)
+        self.assertEqual(driver.find_build('One').id, first)
 
     def test_the_same_key_with_other_arguments_is_refused_and_changes_nothing(self):
         driver = self.driver()
@@ -175,6 +182,8 @@ class BuildTest(CloudCase):
         self.assertEqual(times(7), times(7))
         self.assertEqual(min(times(7).values()), 6)
         self.assertGreater(max(times(7).values()), 12)
+        # Each of them within half of the time.
+        self.assertEqual((50, 15), (len(times(7)), max(times(7).values())))
 
     def test_each_call_takes_the_configured_time(self):
         driver = self.driver(accept_s=3)
@@ -337,6 +346,9 @@ class BuildTest(CloudCase):
                 driver.build(keys=[name])
             self.assertIn(shown, str(caught.exception))
             self.assertIn('known: a, b.', str(caught.exception))
+        with self.assertRaises(InvalidBuildRequest) as caught:
+            driver.build(keys=['a', 'c'])
+        self.assertIn("'c'", str(caught.exception))
 
     def test_a_machine_without_a_network_is_on_the_first_one(self):
         driver = self.driver(networks=['n', 'm'])
@@ -345,14 +357,19 @@ class BuildTest(CloudCase):
 
     def test_what_is_shown_of_a_machine_is_of_it(self):
         driver = self.driver(build_s=5, suspend_s=5)
-        built = driver.build(name='web')
+        group = driver.create_server_group('g', 'affinity').id
+        built = driver.build(name='web', server_group_id=group, port_ids=['one', 'two'])
         self.assertFalse(driver.get_amphora(amphora_id=built).served)
         self.clock.advance(5)
         driver.suspend(built)
         found = driver.get_amphora(amphora_id=built)
         self.assertEqual((True, 'suspending'), (found.served, found.task_state))
         driver.cloud.crash(built, 'no power')
-        raw = driver.get_amphora(amphora_id=built).raw
+        found = driver.get_amphora(amphora_id=built)
+        self.assertEqual((group, 'no power'), (found.server_group_id, found.fault))
+        self.assertEqual(['one', 'two'], [one.port_id for one in found.addresses])
+        self.assertEqual({'fa:16:3e'}, {one.mac[:8] for one in found.addresses})
+        raw = found.raw
         self.assertEqual((built, 'web', 'no power'), (raw['id'], raw['name'], raw['fault']))
 
     def test_a_refused_build_names_its_key(self):
@@ -382,7 +399,9 @@ class BuildTest(CloudCase):
             {'hosts_per_zone': 0},
             {'capacity': {'nowhere': 1}},
             {'build_s': -1},
+            *({f'{verb}_s': -1} for verb in ('accept', 'suspend', 'resume', 'reboot', 'rebuild')),
             {'jitter': 2},
+            {'jitter': -1},
         ):
             with self.subTest(offer), self.assertRaises(ConfigurationError):
                 NoopCloud(**offer)

@@ -233,6 +233,9 @@ class PortTest(CloudCase):
         driver.suspend(amphora_id)
         self.assertEqual(driver.attach_port(amphora_id, 'p'), once)
         self.assertEqual(once.network_id, 'net-7')
+        driver.resume(amphora_id)
+        driver.detach_port(amphora_id, 'p')
+        driver.attach_port(amphora_id, 'p')
         built = driver.get_amphora(amphora_id=amphora_id)
         self.assertIn(once.addresses[0], [a.address for a in built.addresses])
 
@@ -257,6 +260,21 @@ class PortTest(CloudCase):
         again = driver.attach_port(amphora_id, 'p')
         self.assertEqual(again.addresses, (address.address,))
 
+    def test_what_is_detached_from_one_machine_stays_on_the_others(self):
+        driver = self.driver()
+        first, second = (driver.build(network_ids=['n'], port_ids=[one]) for one in 'pq')
+        driver.detach_network(first, 'n')
+        driver.detach_port(first, 'q')
+        kept = [one.network_id for one in driver.get_amphora(amphora_id=second).addresses]
+        self.assertEqual(2, len(kept))
+        self.assertEqual([second], [one.amphora_id for one in driver.list_resources()])
+
+    def test_a_cloud_in_memory_outlives_each_of_its_drivers(self):
+        driver = self.driver()
+        other = self.driver(cloud=driver.cloud)
+        driver.close()
+        other.build()
+
     def test_an_address_is_used_once(self):
         twin, driver = self.driver(), self.driver()
         amphora_id = twin.build(network_ids=['n'])
@@ -280,6 +298,7 @@ class PortTest(CloudCase):
         driver = self.driver(networks=['n'], ports={'p': 'n'})
         amphora_id = driver.build()
         driver.attach_network(amphora_id, 'n')
+        self.assertEqual(2, len(list(driver.list_resources())))
         for attach, name in ((driver.attach_port, 'q'), (driver.attach_network, 'm')):
             with self.assertRaises(ResourceNotFoundError) as caught:
                 attach(amphora_id, name)
@@ -319,6 +338,7 @@ class PortTest(CloudCase):
             with self.subTest(groups, ports=ports), self.assertRaises(InvalidRequest) as caught:
                 driver.check_ports(groups, ports, peers)
             self.assertIn(said[0], str(caught.exception))
+            self.assertIn(caught.exception.resource_id, (groups[0], said[0]))
 
     def test_resources_are_those_created_for_this_site(self):
         driver = self.driver()
@@ -327,6 +347,7 @@ class PortTest(CloudCase):
         amphora_id = driver.build(port_ids=['mine'], network_ids=['n'])
         group = driver.create_server_group('g', 'affinity')
         port, found = driver.list_resources()
+        self.assertEqual(self.clock.time(), port.created_at)
         self.assertEqual((port.kind, port.amphora_id), ('port', amphora_id))
         self.assertEqual((found.kind, found.id, found.name), ('server_group', group.id, 'g'))
         with self.assertRaises(InstanceStateConflict) as caught:

@@ -1,11 +1,13 @@
 """Scripted faults: their subject, their words, their order and their chances."""
 
+from kiln.clock import Deadline, deadline_scope
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault, FaultScript
 from kiln.exceptions import (
     AmphoraComputeError,
     BuildConflict,
+    ConfigurationError,
     InstanceStateConflict,
     RateLimited,
     ServiceUnavailable,
@@ -43,6 +45,23 @@ class FactTest(CloudCase):
         self.assertIsInstance(error, InstanceStateConflict)
         self.assertIn('its state does not allow that', str(error))
 
+    def test_a_crash_has_the_words_of_its_script_or_some(self):
+        for script, said in (('=no such key', 'no such key'), ('', 'simulated defect')):
+            _, error = self.failed(
+                f'list:crash{script}', lambda driver, _: list(driver.list_amphorae())
+            )
+            self.assertIn(said, str(error.__cause__))
+
+    def test_a_pause_cannot_be_negative(self):
+        for text in ('get:rate_limit=-1', 'get:hang=-1', 'get:refuse:after=-1'):
+            self.assertRaises(ConfigurationError, Fault.parse, text)
+
+    def test_a_call_that_is_cut_off_has_the_words_of_its_fault(self):
+        script = 'status:hang=30:text=the line is dead'
+        with deadline_scope(Deadline.after(0, self.clock)):
+            _, error = self.failed(script, lambda driver, one: driver.status(one))
+        self.assertIn('the line is dead', str(error))
+
 
 class OfRequestTest(CloudCase):
     def test_the_counts_of_a_request_end_with_all_faults(self):
@@ -51,6 +70,12 @@ class OfRequestTest(CloudCase):
         for _ in range(2):
             self.assertRaises(ServiceUnavailable, driver.build, **given)
             driver.cloud.faults.clear()
+
+    def test_a_fault_of_a_request_can_wait_for_a_later_one(self):
+        driver = self.driver()
+        given = {'build_key': 'k', 'metadata': {'noop:fault': 'refuse:after=1'}}
+        driver.build(**given)
+        self.assertRaises(ServiceUnavailable, driver.build, **given)
 
     def test_the_fault_of_a_request_goes_before_those_of_the_cloud(self):
         driver = self.driver(faults=[Fault.parse('build:refuse')])
