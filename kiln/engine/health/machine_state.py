@@ -16,7 +16,7 @@ from kiln.engine.nodes.transaction import Transaction
 from kiln.engine.plan.changes import going
 from kiln.engine.plan.lifecycle import cause_of
 from kiln.engine.plan.names import machine_id
-from kiln.exceptions import InstanceNotFoundError, KilnError
+from kiln.exceptions import InstanceNotFoundError, KilnError, OperationCancelled
 from kiln.models import ComputeStatus, State
 
 if TYPE_CHECKING:
@@ -129,7 +129,9 @@ class MachinePoller:
                 waiting.discard(one.backend)
                 if cause := one.finish(polled):
                     silent[one.backend] = cause
-                on_answer(one.backend, cause)
+                # A poll that kiln itself gives up as it ends says nothing of the backend.
+                if cause is None or cause.code != OperationCancelled.code:
+                    on_answer(one.backend, cause)
         return PollResult(polled=polled, silent=silent)
 
     def _begin(self, name: str, nodes: list[Node], reports: _Reports) -> _BackendPoll:

@@ -15,6 +15,7 @@ from kiln.exceptions import (
     InstanceNotFoundError,
     InvalidRequest,
     KilnError,
+    OperationCancelled,
     OperationRejected,
     OperationTimeout,
 )
@@ -27,8 +28,14 @@ _AGAIN_S = 1.0
 #: The code of the report that a call has had no answer for a while.
 _SILENT = 'no_answer_so_far'
 #: Errors that prove no outage: answers about the machine, and calls that were never sent
-#: because kiln itself has too many.
-_NO_OUTAGE = (InstanceNotFoundError, InvalidRequest, OperationRejected, OperationTimeout)
+#: or answered because kiln itself has too many, or ends.
+_NO_OUTAGE = (
+    InstanceNotFoundError,
+    InvalidRequest,
+    OperationCancelled,
+    OperationRejected,
+    OperationTimeout,
+)
 
 
 def find_outages(

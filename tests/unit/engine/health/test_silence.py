@@ -18,7 +18,7 @@ class SilentSite(WatchSite):
     """A backend that can be made to refuse or to hang."""
 
     def setUp(self):
-        self.release = threading.Event()
+        self.entered, self.release = threading.Event(), threading.Event()
         self.addCleanup(self.release.set)
         self.refusing, self.hanging = set(), set()
         super().setUp()
@@ -31,6 +31,7 @@ class SilentSite(WatchSite):
                 if name in site.refusing:
                     raise ServiceUnavailable('noop is down.')
                 if name in site.hanging:
+                    site.entered.set()
                     site.release.wait(120)
                 return super()._statuses(amphora_ids)
 
@@ -79,6 +80,18 @@ class Settled(SilentSite):
         self.release.set()
         polling.join()
         self.assertEqual([MACHINES_UNSEEN, MACHINES_SEEN], self.kinds(cluster))
+
+    def test_a_poll_that_ends_because_kiln_does_is_no_outage(self):
+        cluster = self.created(group(1))
+        self.poll()
+        self.hanging.add('noop')
+        polling = threading.Thread(target=self.poll)
+        with self.assertNoLogs(LOG, 'WARNING'):
+            polling.start()
+            self.entered.wait()
+            self.parts.backends.get('noop').close(0)
+            polling.join()
+        self.assertEqual([], self.kinds(cluster))
 
     def test_another_conductor_goes_on_from_what_the_first_has_written(self):
         cluster = self.created(group(1))
