@@ -59,7 +59,7 @@ class Store:
 
     @functools.cached_property
     def _writing(self) -> Writing:
-        # Who only reads does not compile it.
+        # A caller that only reads does not compile it.
         return Writing(self._database, self._keys)
 
     @contextlib.contextmanager
