@@ -15,6 +15,8 @@ import time
 #: The first that fits counts; a test that no beginning fits always runs.
 SHARES = {
     'tests/bench/': 0,
+    'tests/conformance/test_appliance.py': 6,
+    'tests/conformance/test_wrapped.py': 6,
     'tests/functional/ansible_swarm/': 0,
     'tests/functional/cli/test_completion.py': 2,
     'tests/functional/cli/test_forks.py': 5,
