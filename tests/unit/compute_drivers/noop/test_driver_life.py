@@ -131,6 +131,13 @@ class LifeTest(CloudCase):
         self.assertTrue(driver.status(amphora_id).ready)
         self.assertIsNone(driver.status(amphora_id).fault)
 
+    def test_a_reboot_in_progress_refuses_every_other_action(self):
+        driver = self.driver(reboot_s=4)
+        amphora_id = driver.build()
+        driver.reboot(amphora_id)
+        for act in (driver.reboot, driver.suspend, driver.resume, driver.rebuild):
+            self.assertRaises(InstanceStateConflict, act, amphora_id)
+
     def test_a_hard_reboot_is_shown_as_one(self):
         driver = self.driver(reboot_s=4)
         amphora_id = driver.build()
@@ -231,6 +238,7 @@ class PortTest(CloudCase):
         amphora_id = driver.build(network_ids=['n'])
         once = driver.attach_port(amphora_id, 'p')
         driver.suspend(amphora_id)
+        self.assertEqual((amphora_id, 'p'), (once.amphora_id, once.port_id))
         self.assertEqual(driver.attach_port(amphora_id, 'p'), once)
         self.assertEqual(once.network_id, 'net-7')
         driver.resume(amphora_id)
@@ -339,6 +347,16 @@ class PortTest(CloudCase):
                 driver.check_ports(groups, ports, peers)
             self.assertIn(said[0], str(caught.exception))
             self.assertIn(caught.exception.resource_id, (groups[0], said[0]))
+
+    def test_an_owner_is_kept_letter_by_letter(self):
+        driver = self.driver(owner='Site-1')
+        built = driver.build(build_key='k')
+        self.assertEqual('Site-1', driver.get_amphora(amphora_id=built).owner)
+        self.assertEqual(built, driver.build(build_key='k'))
+        self.assertEqual('Site-1', next(iter(driver.list_resources())).owner)
+        for count in (1, 2):
+            self.assertEqual(count, len(list(driver.cloud.instances())))
+            driver.build()
 
     def test_resources_are_those_created_for_this_site(self):
         driver = self.driver()

@@ -1,12 +1,14 @@
 """Scripted faults: their subject, their words, their order and their chances."""
 
 from kiln.clock import Deadline, deadline_scope
+from kiln.compute_drivers.calls import Call
 from kiln.compute_drivers.noop.cloud import NoopCloud
 from kiln.compute_drivers.noop.driver import NoopDriver
 from kiln.compute_drivers.noop.faults import Fault, FaultScript
 from kiln.exceptions import (
     AmphoraComputeError,
     BuildConflict,
+    BuildOutcomeUnknown,
     ConfigurationError,
     InstanceStateConflict,
     RateLimited,
@@ -26,8 +28,9 @@ class FactTest(CloudCase):
         return built, caught.exception
 
     def test_the_subject_of_a_build_is_its_key_and_that_of_another_call_its_amphora(self):
-        _, error = self.failed('build:refuse', lambda driver, _: driver.build(build_key='k'))
-        self.assertEqual(('k', None), (error.build_key, error.amphora_id))
+        _, error = self.failed('build:refuse', lambda driver, _: driver.build(build_key='Key'))
+        self.assertEqual(('Key', None), (error.build_key, error.amphora_id))
+        self.assertIn('Key', str(error))
         built, error = self.failed(
             'get:refuse', lambda driver, one: driver.get_amphora(amphora_id=one)
         )
@@ -44,6 +47,8 @@ class FactTest(CloudCase):
         _, error = self.failed('suspend:conflict', lambda driver, one: driver.suspend(one))
         self.assertIsInstance(error, InstanceStateConflict)
         self.assertIn('its state does not allow that', str(error))
+        _, error = self.failed('suspend:conflict=it hums', lambda driver, one: driver.suspend(one))
+        self.assertIn('it hums', str(error))
 
     def test_a_crash_has_the_words_of_its_script_or_some(self):
         for script, said in (('=no such key', 'no such key'), ('', 'simulated defect')):
@@ -92,6 +97,17 @@ class OfRequestTest(CloudCase):
 
 
 class OrderTest(CloudCase):
+    def test_each_call_can_be_scripted(self):
+        for call in Call:
+            self.assertEqual(call.label, Fault.parse(f'{call.label}:refuse').call)
+
+    def test_all_that_is_late_has_happened_by_one_call(self):
+        driver = self.driver(faults=[Fault.parse('build:late=5')])
+        for _ in range(3):
+            self.assertRaises(BuildOutcomeUnknown, driver.build)
+        self.clock.advance(6)
+        self.assertEqual(3, driver.cloud.count())
+
     def test_of_faults_that_are_given_together_the_first_wins(self):
         both = [Fault.parse('build:refuse'), Fault.parse('build:rate_limit')]
         self.assertRaises(ServiceUnavailable, self.driver(faults=both).build)
