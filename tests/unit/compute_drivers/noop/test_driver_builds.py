@@ -79,6 +79,7 @@ class BuildTest(CloudCase):
         built = driver.get_amphora(amphora_id=amphora_id)
         self.assertNotIn('PLANTED', repr(built) + str(built.raw))
         self.assertEqual(built.raw['files']['/etc/key']['mode'], '0600')
+        self.assertEqual(built.raw['files']['/etc/key']['owner'], 'root')
         digest = hashlib.sha256(b'PLANTED').hexdigest()
         self.assertEqual(
             built.raw['files']['/etc/key']['sha256'],

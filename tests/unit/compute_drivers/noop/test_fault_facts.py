@@ -10,6 +10,7 @@ from kiln.exceptions import (
     BuildConflict,
     BuildOutcomeUnknown,
     ConfigurationError,
+    InstanceNotFoundError,
     InstanceStateConflict,
     RateLimited,
     ServiceUnavailable,
@@ -94,6 +95,15 @@ class OfRequestTest(CloudCase):
         for _ in range(2):
             driver.suspend(built)
         self.assertEqual('suspending', driver.status(built).task_state)
+
+    def test_a_stuck_delete_that_is_requested_again_ends(self):
+        driver = self.driver()
+        built = driver.build()
+        driver.cloud.faults.add(Fault.parse('delete:never:times=1'))
+        driver.delete(built)
+        self.assertEqual('deleting', driver.status(built).task_state)
+        driver.delete(built)
+        self.assertRaises(InstanceNotFoundError, driver.status, built)
 
 
 class OrderTest(CloudCase):
