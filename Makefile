@@ -7,9 +7,9 @@ VENV := .venv
 RELEASING := $(VENV)-releasing
 # CI has the longest tests named: make test PYTEST='python -m pytest --durations=15'
 PYTEST ?= python -m pytest
-# As many processes share the tests, two more than processors, as tests also wait; WORKERS=0
+# As many processes share the tests, one more than processors, as tests also wait; WORKERS=0
 # is one after the other, in this process.
-WORKERS ?= $(shell expr $$(nproc) + 2)
+WORKERS ?= $(shell expr $$(nproc) + 1)
 # Each of the processes that tests start would compile all of kiln once more.
 unexport PYTHONDONTWRITEBYTECODE
 STAMP := $(VENV)/.installed

@@ -16,6 +16,7 @@ import time
 SHARES = {
     'tests/bench/': 0,
     'tests/conformance/test_appliance.py': 6,
+    'tests/conformance/test_clusters.py': 6,
     'tests/conformance/test_wrapped.py': 6,
     'tests/functional/ansible_swarm/': 0,
     'tests/functional/cli/test_completion.py': 2,
@@ -38,6 +39,7 @@ SHARES = {
     'tests/functional/heat/test_engine_kills.py': 0,
     'tests/functional/heat/test_heat.py': 4,
     'tests/functional/heat/test_kills.py': 0,
+    'tests/functional/hostile/test_servers.py': 1,
     'tests/functional/hostile/': 0,
     'tests/functional/images/': 4,
     'tests/functional/ironic/test_conformance.py': 16,

@@ -1,7 +1,7 @@
 """Rules of security for the code of kiln that ruff's do not have.
 
 ``python -m tools.code_rules [PATH ...]`` prints each breach with its rule, and fails if it finds
-one. Clients of the network are listed by a test, tests/unit/foreign/test_hostile.py.
+one. Clients of the network are listed by a test, tests/unit/foreign/test_clients.py.
 """
 
 from __future__ import annotations
