@@ -14,7 +14,7 @@ from tests.time_limit import LEFT_OUT, is_left_out, told
 # No test asserts how long something takes: the machine may be busy.
 settings.register_profile(
     'kiln',
-    max_examples=examples(40),
+    max_examples=examples(30),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

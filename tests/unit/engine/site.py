@@ -39,7 +39,7 @@ WAIT_S = 30.0
 SETTINGS = EngineSettings(settle_s=0.05, quiesce_s=0.1, poll_s=0.2, lease_s=5.0)
 STACK = StackSettings(
     executor=ExecutorSettings(first_delay_s=0.02, max_delay_s=0.1, cleanup_grace_s=0.1),
-    watcher=WatcherSettings(interval_s=0.02, max_interval_s=0.1),
+    watcher=WatcherSettings(interval_s=0.1, max_interval_s=0.5),
 )
 
 
