@@ -185,7 +185,8 @@ class RealHeatBench(EngineBench):
         for stack in stacks('kit'):
             if stack['stack_name'] == stack_name('kit', cluster.id):
                 for one in servers(stack):
-                    if one['resource_status'].endswith('COMPLETE'):
+                    # INIT_COMPLETE has no server so far.
+                    if one['physical_resource_id'] and one['resource_status'].endswith('COMPLETE'):
                         yield self.node_of(one)
 
     def node_of(self, one):
