@@ -20,7 +20,12 @@ from kiln.cluster_drivers.command.requests import Memory, Request
 from kiln.cluster_drivers.parameters import Parameter
 from kiln.cluster_drivers.scale import ScaleManager
 from kiln.cluster_drivers.values import Context, Loss, PlannedChange, Progress, StatusReport
-from kiln.clusters.exceptions import ClusterDriverError, InvalidClusterDriver, Problem
+from kiln.clusters.exceptions import (
+    ClusterDriverError,
+    InvalidClusterDriver,
+    MissingCapability,
+    Problem,
+)
 from kiln.clusters.models import Cluster
 from kiln.clusters.spec import ClusterTemplate, NodeGroupSpec, Strategy
 from kiln.programs.accounts import Account
@@ -189,10 +194,11 @@ class CommandDriver(ClusterDriver):
     ) -> Sequence[str]:
         """Return what the program foresees.
 
-        :raises ClusterDriverError: it does not foresee anything, or cannot now.
+        :raises MissingCapability: it does not foresee anything.
+        :raises ClusterDriverError: it cannot now.
         """
         if Verb.PLAN not in self.verbs_known:
-            raise ClusterDriverError('Its program has no verb "plan".')
+            raise MissingCapability('Its program has no verb "plan".')
         remove = {'nodes': list(plan.named)} if plan.named else {}
         result = self._told(Verb.PLAN, context, cluster, kind=plan.kind.value, remove=remove)
         said = self._understood(protocol.changes, result)

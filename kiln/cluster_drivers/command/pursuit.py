@@ -104,7 +104,8 @@ class Pursuit:
         if request:
             # The time that it was given was that of the other host.
             request = dataclasses.replace(request, deadline_at=now + request.timeout_s)
-        left = request.id if request and memory.over_at else ''
+        # A host that has begun nothing has not ended what it found either.
+        left = memory.left or (request.id if request and memory.over_at else '')
         # Numbers go on above those of the other host.
         return dataclasses.replace(
             memory, place=place, host=self.host, told=0, over_at=0.0, request=request, left=left

@@ -87,9 +87,8 @@ class StackState:
     def begun(self) -> Self:
         """Return the state at the beginning of a change: which stack it is, and its nodes."""
         return type(self)(
-            id=self.id, project=self.project, region=self.region, name=self.name,
-            images=self.images, nodes=self.nodes,
-        )  # fmt: skip
+            id=self.id, project=self.project, region=self.region, name=self.name, nodes=self.nodes
+        )
 
     def repeated(self) -> Self:
         """Return the state after another request, with twice the polls to let pass."""

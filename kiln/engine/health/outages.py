@@ -15,7 +15,6 @@ from kiln.exceptions import (
     InstanceNotFoundError,
     InvalidRequest,
     KilnError,
-    OperationCancelled,
     OperationRejected,
     OperationTimeout,
 )
@@ -28,14 +27,8 @@ _AGAIN_S = 1.0
 #: The code of the report that a call has had no answer for a while.
 _SILENT = 'no_answer_so_far'
 #: Errors that prove no outage: answers about the machine, and calls that were never sent
-#: or answered because kiln itself has too many, or ends.
-_NO_OUTAGE = (
-    InstanceNotFoundError,
-    InvalidRequest,
-    OperationCancelled,
-    OperationRejected,
-    OperationTimeout,
-)
+#: because kiln itself has too many.
+_NO_OUTAGE = (InstanceNotFoundError, InvalidRequest, OperationRejected, OperationTimeout)
 
 
 def find_outages(

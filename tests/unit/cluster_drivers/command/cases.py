@@ -8,7 +8,7 @@ import unittest
 
 from kiln.cluster_drivers.discovery.directory import load_directory
 from kiln.clusters.spec import MachineSpec
-from kiln.programs.detached import Runs
+from kiln.programs.detached import Runs, RunState
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
 from tests.unit.cluster_drivers.command.folders import DESCRIBED, DRIVER, write_driver
@@ -28,8 +28,12 @@ class CommandCase(unittest.TestCase):
 
     def end_all(self):
         last = self.runs().latest() if hasattr(self, 'cluster') else None
-        if last is not None:
+        if last is None:
+            return
+        # One that has just begun has no processes that are known, and is about to write.
+        while last.state is RunState.RUNNING:
             last.kill()
+        last.wait()
 
     def runs(self):
         return Runs(self.root / 'runs', self.cluster.id)

@@ -49,8 +49,8 @@ class OneAfterTheOther(CommandCase):
         report = self.call(driver, 'update_cluster_status')
         self.assertIs(Progress.COMPLETE, report.progress, 'it had the time that was asked for')
 
-    def taken_over(self, operation, method, **more):
-        """Leave a creation that another host began; return what the program was given."""
+    def taken_over(self, operation, method, *, by=('other',)):
+        """Leave a creation that another host began to each of some hosts, and end it there."""
         driver = self.driver(
             'create) exit 75 ;; status) echo \'{"type": "result", "condition": "complete"}\' ;; '
             f'cancel) cat >"$AT/given"; {DONE} ;; delete) {DONE} ;;',
@@ -60,10 +60,14 @@ class OneAfterTheOther(CommandCase):
         self.create(driver)
         self.polled(driver)
         created = self.cluster.driver_state['request']['id']
-        driver.runs_in = self.root / 'other'
-        self.clock.advance(7200)
         self.operation = operation
-        self.assertIn('cancels', self.ask(driver, method).reason)
+        for place in by:
+            driver.runs_in = self.root / place
+            self.clock.advance(7200)
+            # Each host but the last is gone before it begins anything.
+            self.call(driver, method)
+            self.assertIsNone(Runs(driver.runs_in, self.cluster.id).latest())
+        self.assertIn('cancels', self.ask(driver, 'update_cluster_status').reason)
         while Runs(driver.runs_in, self.cluster.id).latest():
             Runs(driver.runs_in, self.cluster.id).latest().wait()
             report = self.call(driver, 'update_cluster_status')
@@ -75,6 +79,9 @@ class OneAfterTheOther(CommandCase):
 
     def test_what_another_host_began_is_cancelled_before_another_request(self):
         self.taken_over('deletion', 'delete_cluster')
+
+    def test_what_the_host_before_the_last_began_is_cancelled_as_well(self):
+        self.taken_over('deletion', 'delete_cluster', by=('other', 'third'))
 
     def test_what_another_host_began_is_cancelled_once_its_operation_is(self):
         self.taken_over('check', 'update_cluster_status')

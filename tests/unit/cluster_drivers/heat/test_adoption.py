@@ -10,8 +10,8 @@ from kiln.cluster_drivers.heat_generated_v1.driver import Driver as GeneratedDri
 from kiln.cluster_drivers.values import PlannedChange, Progress
 from kiln.clusters.exceptions import ClusterDriverError, MissingCapability
 from kiln.clusters.models import OperationKind
+from tests.unit.cluster_drivers.heat.driver_case import DriverCase
 from tests.unit.cluster_drivers.heat.made import cluster_of, on_heat
-from tests.unit.cluster_drivers.heat.test_driver import DriverCase
 from tests.unit.test_layering import ROOT
 
 MAGNUM = ROOT / 'doc/examples/cluster_drivers/magnum_on_heat_v1'

@@ -4,8 +4,8 @@ from kiln.cluster_drivers.heat.connections import Connections
 from kiln.cluster_drivers.values import PlannedChange, Progress
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.clusters.models import OperationKind
+from tests.unit.cluster_drivers.heat.driver_case import DriverCase
 from tests.unit.cluster_drivers.heat.made import client_settings
-from tests.unit.cluster_drivers.heat.test_driver import DriverCase
 
 ELSEWHERE = (
     'The stack of cluster shop is in project p1, and its credentials lead to project p2 now. Give '

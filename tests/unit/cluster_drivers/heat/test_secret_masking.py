@@ -7,9 +7,9 @@ import unittest
 from kiln.cluster_drivers.heat.secret_masking import hidden
 from kiln.clusters.exceptions import ClusterDriverError
 from kiln.testing.clusters import samples
+from tests.unit.cluster_drivers.heat.driver_case import NAME, DriverCase
 from tests.unit.cluster_drivers.heat.fake_heat import Refusal, happens
 from tests.unit.cluster_drivers.heat.made import FILE, cluster_of
-from tests.unit.cluster_drivers.heat.test_driver import NAME, DriverCase
 
 LINES = ['-----BEGIN CERTIFICATE-----', *(f'{n:02}' * 30 for n in range(20)), '-----END--']
 CERTIFICATE = '\n'.join(LINES) + '\n'

@@ -4,8 +4,8 @@ import dataclasses
 
 from kiln.cluster_drivers.heat_group_v1.driver import Driver
 from kiln.cluster_drivers.values import Progress
+from tests.unit.cluster_drivers.heat.driver_case import NAME, DriverCase
 from tests.unit.cluster_drivers.heat.made import FILE, cluster_of, context, on_heat
-from tests.unit.cluster_drivers.heat.test_driver import NAME, DriverCase
 
 
 class GroupCase(DriverCase):

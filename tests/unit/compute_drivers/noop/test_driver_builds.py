@@ -1,6 +1,5 @@
 """Builds of the simulated cloud and their placement, without faults."""
 
-import hashlib
 import random
 import threading
 
@@ -20,7 +19,7 @@ from kiln.exceptions import (
     QuotaExceeded,
     ServiceUnavailable,
 )
-from kiln.models import Ability, AmphoraType, State
+from kiln.models import Ability, AmphoraType, InjectedFile, State
 from kiln.testing.clock import VirtualClock
 from tests.unit.compute_drivers.noop.cloud_case import CloudCase
 
@@ -80,11 +79,8 @@ class BuildTest(CloudCase):
         self.assertNotIn('PLANTED', repr(built) + str(built.raw))
         self.assertEqual(built.raw['files']['/etc/key']['mode'], '0600')
         self.assertEqual(built.raw['files']['/etc/key']['owner'], 'root')
-        digest = hashlib.sha256(b'PLANTED').hexdigest()
-        self.assertEqual(
-            built.raw['files']['/etc/key']['sha256'],
-            digest[: len(built.raw['files']['/etc/key']['sha256'])],
-        )
+        digest = InjectedFile(path='/etc/key', content=b'PLANTED').digest
+        self.assertEqual(built.raw['files']['/etc/key']['sha256'], digest)
         self.assertEqual(built.raw['keys'], 1)
         self.assertEqual(built.raw['sec_groups'], ['web'])
         self.assertIn('user_data_sha256', built.raw)

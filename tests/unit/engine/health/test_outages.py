@@ -1,6 +1,7 @@
 """An outage is found by one call for each backend, and told with its cause."""
 
 import dataclasses
+import threading
 
 from kiln.compute.facade import Compute
 from kiln.compute_drivers.noop.driver import NoopDriver
@@ -80,6 +81,16 @@ class Outages(Site):
         self.assertEqual({}, self.found('noop'))
         for one in busy:
             one.cancel()
+
+    def test_a_call_that_kiln_gives_up_as_it_ends_is_no_outage(self):
+        found, stuck = [], self.cloud.outage()
+        with stuck:
+            looking = threading.Thread(target=lambda: found.append(self.found('noop')))
+            looking.start()
+            self.until(lambda: self.calls)
+            self.parts.backends.get('noop').close(0)
+        looking.join()
+        self.assertEqual([{}], found)
 
     def test_silent_backends_are_told_after_three_seconds_all_together(self):
         began = self.clock.monotonic()
