@@ -58,6 +58,11 @@ class Converge(NodeOperation):
     def miss(self) -> None:
         self.fail(self._late(self._undone))
 
+    def _left(self, late: int) -> str:
+        if not late and self._nodes.replan and self._plan_at > -math.inf:
+            return 'changes to its nodes are still to be made'
+        return super()._left(late)
+
     def fail(self, cause: Cause) -> None:
         """End the operation, or roll it back."""
         if self._undone is not None or not leads_back(self._tx, cause):

@@ -36,10 +36,10 @@ from tests.unit.db.case import open_new_store
 
 PIN = DriverPin(name='plain', version='1.0.0', origin='the tests', digest='d')
 WAIT_S = 30.0
-SETTINGS = EngineSettings(settle_s=0.05, quiesce_s=0.1, poll_s=0.05, lease_s=5.0)
+SETTINGS = EngineSettings(settle_s=0.05, quiesce_s=0.1, poll_s=0.2, lease_s=5.0)
 STACK = StackSettings(
     executor=ExecutorSettings(first_delay_s=0.02, max_delay_s=0.1, cleanup_grace_s=0.1),
-    watcher=WatcherSettings(interval_s=0.02, max_interval_s=0.1),
+    watcher=WatcherSettings(interval_s=0.1, max_interval_s=0.5),
 )
 
 

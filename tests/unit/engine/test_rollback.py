@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 
+from kiln.cluster_drivers.scale import DefaultScaleManager
 from kiln.cluster_drivers.values import Drained
 from kiln.clusters.models import NodeState, OperationKind, OperationState
 from kiln.clusters.spec import MachineSpec, Portion, Strategy
@@ -31,7 +32,7 @@ class Rollback(Site):
             (OperationState.ROLLED_BACK, 'rolled_back'), (ended.state, ended.cause.code)
         )
         self.assertEqual('deadline', ended.cause.because.code)
-        self.assertIn('nodes are not in their desired state', ended.cause.because.message)
+        self.assertNotIn('it has not begun', ended.cause.because.message)
         self.assertEqual(before, self.nodes(cluster))
         self.assert_whole(cluster, 3)
 
@@ -48,7 +49,7 @@ class Rollback(Site):
         self.fault('build:error:after=1')
         wanted = group(3, strategy=strategy, machine=NEW)
         upgrade = self.change(
-            cluster, wanted, kind=OperationKind.UPGRADE, within_s=1.5, rollback=True
+            cluster, wanted, kind=OperationKind.UPGRADE, within_s=5.0, rollback=True
         )
         self.turned_back(cluster)
         self.cloud.faults.clear()
@@ -105,6 +106,34 @@ class Rollback(Site):
         self.succeeded(newer)
         self.assertIs(OperationState.CANCELLED, self.ended(upgrade).state)
         self.assert_whole(cluster, 1)
+
+
+class Keeping(Plain):
+    """Lets no node go."""
+
+    def get_scale_manager(self, context, cluster):
+        class Keep(DefaultScaleManager):
+            def replacement_order(self, nodegroup, nodes):
+                return ()
+
+        return Keep(context, cluster)
+
+
+class Kept(Site):
+    driver = Keeping()
+
+    def test_a_change_whose_nodes_are_all_ready_says_at_its_deadline_that_changes_are_left(self):
+        strategy = Strategy(max_surge=Portion(0), max_unavailable=Portion(1))
+        cluster = self.created(group(2, strategy=strategy))
+        wanted = group(2, strategy=strategy, machine=NEW)
+        ended = self.ended(
+            self.change(cluster, wanted, kind=OperationKind.UPGRADE, within_s=1.5)
+        )
+        self.assertEqual(
+            'Cannot upgrade cluster web by its deadline: changes to its nodes are still to be made.',
+            ended.cause.message,
+        )
+        self.assertEqual('held', ended.cause.because.code)
 
 
 class Busy(Plain):
