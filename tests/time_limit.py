@@ -17,6 +17,8 @@ SHARES = {
     'tests/bench/': 0,
     'tests/conformance/test_appliance.py': 6,
     'tests/conformance/test_clusters.py': 6,
+    'tests/conformance/test_generated.py': 6,
+    'tests/conformance/test_noop.py': 6,
     'tests/conformance/test_wrapped.py': 6,
     'tests/functional/ansible_swarm/': 0,
     'tests/functional/cli/test_completion.py': 2,

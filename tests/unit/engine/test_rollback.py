@@ -126,9 +126,7 @@ class Kept(Site):
         strategy = Strategy(max_surge=Portion(0), max_unavailable=Portion(1))
         cluster = self.created(group(2, strategy=strategy))
         wanted = group(2, strategy=strategy, machine=NEW)
-        ended = self.ended(
-            self.change(cluster, wanted, kind=OperationKind.UPGRADE, within_s=1.5)
-        )
+        ended = self.ended(self.change(cluster, wanted, kind=OperationKind.UPGRADE, within_s=1.5))
         self.assertEqual(
             'Cannot upgrade cluster web by its deadline: changes to its nodes are still to be made.',
             ended.cause.message,
