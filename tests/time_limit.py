@@ -34,6 +34,7 @@ SHARES = {
     'tests/functional/docker/test_driver.py': 3,
     'tests/functional/docker/test_restarts.py': 4,
     'tests/functional/docker/test_storm.py': 0,
+    'tests/functional/foreign_drivers/': 4,
     'tests/functional/freshroot/': 0,
     'tests/functional/heat/test_adoption.py': 2,
     'tests/functional/heat/test_compute.py': 2,

@@ -138,7 +138,7 @@ class Slow(DriverShell):
             BARE,
             """
             def bootstrap(self, context, cluster, node):
-                import tests.unit.cli.cluster.test_authors_errors as here
+                import tests.functional.foreign_drivers.test_authors_errors as here
                 if cluster.name == 'web':
                     here.HELD[0].set()
                     here.HELD[1].wait()
