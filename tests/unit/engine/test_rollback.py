@@ -128,7 +128,8 @@ class Kept(Site):
         wanted = group(2, strategy=strategy, machine=NEW)
         ended = self.ended(self.change(cluster, wanted, kind=OperationKind.UPGRADE, within_s=1.5))
         self.assertEqual(
-            'Cannot upgrade cluster web by its deadline: changes to its nodes are still to be made.',
+            'Cannot upgrade cluster web by its deadline: '
+            'changes to its nodes are still to be made.',
             ended.cause.message,
         )
         self.assertEqual('held', ended.cause.because.code)
