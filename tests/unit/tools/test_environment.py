@@ -59,6 +59,16 @@ class EnvironmentTest(unittest.TestCase):
         self.assertTrue(self.asked().endswith('-r wanted.txt\n'))
         self.assertNotIn('-e', self.asked().split())
 
+    def test_an_old_pip_is_replaced_first(self):
+        self.interpreter(0)
+        packages = self.folder / 'lib' / 'python3.11' / 'site-packages'
+        for there, first in ('pip-25.1.1', '-e .[clusters]'), ('pip-23.0.1', '--upgrade pip'):
+            with self.subTest(there):
+                (packages / f'{there}.dist-info').mkdir(parents=True)
+                self.assertEqual(0, self.run_command('clusters'))
+                self.assertTrue(self.asked().splitlines()[0].endswith(first), self.asked())
+                (self.programs / 'python.asked').unlink()
+
     def test_what_pip_said_is_shown_when_it_fails(self):
         self.interpreter(1)
         failed = self.run_command('clusters')
