@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import functools
 import json
+import os
 import time
 import uuid
 
@@ -54,12 +55,20 @@ def cloud():
     return Cloud(default_home())
 
 
+#: The variable by which processes that this one starts know its project.
+PROJECT = 'KILN_HEAT_PROJECT'
+#: The projects that this process has made.
+_MADE = []
+
+
 @functools.cache
 def project():
-    """Return the name of a project of this process alone; it goes with the process.
+    """Return the name of a project of this process, and of those it starts; it goes with it.
 
     Names of stacks belong to a project, and the kit gives the same ones to all clusters.
     """
+    if PROJECT in os.environ:
+        return os.environ[PROJECT]
     made = f'heat-{uuid.uuid4().hex[:8]}'
     found = _identity('/projects', 'POST', json={'project': {'name': made}}).json()['project']
     (user,) = _identity('/users', params={'name': 'demo'}).json()['users']
@@ -67,20 +76,28 @@ def project():
         (known,) = _identity('/roles', params={'name': role}).json()['roles']
         _identity(f'/projects/{found["id"]}/users/{user["id"]}/roles/{known["id"]}', 'PUT')
     atexit.register(_leave, found['id'])
+    _MADE.append(made)
+    os.environ[PROJECT] = made
     return made
 
 
 def _leave(id_):
     """Delete the stacks of the project that failed tests have left, and the project."""
-    end = time.monotonic() + LEAVE_S
     # A later suite can have put the cloud back to where no such project is.
     gone = (keystoneauth1.exceptions.Unauthorized, keystoneauth1.exceptions.NotFound)
     with contextlib.suppress(*gone):
-        while (found := ask('/stacks')['stacks']) and time.monotonic() < end:
-            for one in found:
-                remove(one)
-            time.sleep(2)
+        remove_all(lambda: ask('/stacks')['stacks'])
         _identity(f'/projects/{id_}', 'DELETE')
+
+
+def remove_all(found):
+    """Have the stacks deleted that a function finds, until they are gone or time is up."""
+    end = time.monotonic() + LEAVE_S
+    while (there := found()) and time.monotonic() < end:
+        for one in there:
+            if one['stack_status'] != 'DELETE_IN_PROGRESS':
+                remove(one)
+        time.sleep(1)
 
 
 def _identity(path, method='GET', **more):
@@ -94,6 +111,7 @@ def _identity(path, method='GET', **more):
 def forget_project():
     """Have another project made: the cloud was put back to where no such one is."""
     project.cache_clear()
+    os.environ.pop(PROJECT, None)
     session.cache_clear()
 
 
@@ -160,6 +178,12 @@ class RealHeatBench(EngineBench):
     other = MachineSpec(flavor='small')
     takes_s = 600.0
     refused = (MachineSpec(parameters={'colour': 'red'}),)
+
+    def close(self):
+        super().close()
+        # Another process only looks at what this one has made.
+        if _MADE:
+            remove_all(lambda: stacks('kit'))
 
     def open(self):
         driver = super().open()
