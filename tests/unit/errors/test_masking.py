@@ -103,7 +103,7 @@ class SecretsTest(unittest.TestCase):
 class TimeTest(unittest.TestCase):
     """Finding H1: an answer of 128 kB kept all threads waiting for a minute."""
 
-    @settings(max_examples=30, deadline=None, derandomize=True)
+    @settings(max_examples=60, deadline=None, derandomize=True)
     @given(
         st.lists(st.sampled_from(PIECES), max_size=4).map(''.join),
         st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map(''.join),
