@@ -86,11 +86,7 @@ class EngineBench:
         return open_driver(self.driver_class)
 
     def close(self) -> None:
-        """Close what the bench has opened.
-
-        If the bench has an ``open`` of its own, a server that goes on is left as it was found:
-        what a behaviour has created there would count as the next one's.
-        """
+        """Close what the bench has opened."""
 
     # ---- what the engine does ------------------------------------------------------
 

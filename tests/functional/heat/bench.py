@@ -57,8 +57,6 @@ def cloud():
 
 #: The variable by which processes that this one starts know its project.
 PROJECT = 'KILN_HEAT_PROJECT'
-#: The projects that this process has made.
-_MADE = []
 
 
 @functools.cache
@@ -76,28 +74,21 @@ def project():
         (known,) = _identity('/roles', params={'name': role}).json()['roles']
         _identity(f'/projects/{found["id"]}/users/{user["id"]}/roles/{known["id"]}', 'PUT')
     atexit.register(_leave, found['id'])
-    _MADE.append(made)
     os.environ[PROJECT] = made
     return made
 
 
 def _leave(id_):
     """Delete the stacks of the project that failed tests have left, and the project."""
+    end = time.monotonic() + LEAVE_S
     # A later suite can have put the cloud back to where no such project is.
     gone = (keystoneauth1.exceptions.Unauthorized, keystoneauth1.exceptions.NotFound)
     with contextlib.suppress(*gone):
-        remove_all(lambda: ask('/stacks')['stacks'])
-        _identity(f'/projects/{id_}', 'DELETE')
-
-
-def remove_all(found):
-    """Have the stacks deleted that a function finds, until they are gone or time is up."""
-    end = time.monotonic() + LEAVE_S
-    while (there := found()) and time.monotonic() < end:
-        for one in there:
-            if one['stack_status'] != 'DELETE_IN_PROGRESS':
+        while (found := ask('/stacks')['stacks']) and time.monotonic() < end:
+            for one in found:
                 remove(one)
-        time.sleep(1)
+            time.sleep(2)
+        _identity(f'/projects/{id_}', 'DELETE')
 
 
 def _identity(path, method='GET', **more):
@@ -178,12 +169,6 @@ class RealHeatBench(EngineBench):
     other = MachineSpec(flavor='small')
     takes_s = 600.0
     refused = (MachineSpec(parameters={'colour': 'red'}),)
-
-    def close(self):
-        super().close()
-        # Another process only looks at what this one has made.
-        if _MADE:
-            remove_all(lambda: stacks('kit'))
 
     def open(self):
         driver = super().open()

@@ -209,10 +209,39 @@ class Unattended(Right):
         return super().started(cluster, **state)
 
 
+class SharedBench(StackBench):
+    """Opens the driver on one engine for all behaviours, which others use, too."""
+
+    @property
+    def engine(self):
+        return Shared.found
+
+
+class Shared(Right):
+    bench = f'{__name__}:SharedBench'
+
+
 class Swept(unittest.TestCase):
-    def test_nothing_is_left_in_an_engine_that_the_driver_finds_by_itself(self):
+    def engine(self):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        Unattended.found = StackEngine(folder / 'engine.json')
+        return StackEngine(folder / 'engine.json')
+
+    def test_what_others_have_in_the_engine_of_a_bench_is_not_counted_and_nothing_is_left(self):
+        Shared.found = self.engine()
+        Shared.found.want('of-others', {}, owner='others')
+        Shared.found.work(3600)
+        with Shared.found.open() as content:
+            before = content['stacks']
+        report = run_cluster_conformance(
+            f'{__name__}:Shared', select=['Life in an engine*', 'test_*creation_repeated*']
+        )
+        self.assertEqual(frozenset(), report.of(BehaviourOutcome.FAILED), report.render())
+        self.assertGreaterEqual(len(report.of(BehaviourOutcome.PASSED)), 10)
+        with Shared.found.open() as content:
+            self.assertEqual(before, content['stacks'])
+
+    def test_nothing_is_left_in_an_engine_that_the_driver_finds_by_itself(self):
+        Unattended.found = self.engine()
         report = run_cluster_conformance(
             f'{__name__}:Unattended', select=['Life in an engine*', 'test_two_clusters*']
         )

@@ -25,7 +25,6 @@ from kiln.db.store import Store
 from kiln.exceptions import KilnError
 from kiln.testing.clock import VirtualClock
 from kiln.testing.clusters import samples
-from kiln.testing.clusters.engine_bench import EngineBench
 from kiln.testing.clusters.fixture import ClusterFixture
 from kiln.testing.clusters.simulation.own_engine_calls import (
     Recorder,
@@ -67,9 +66,9 @@ class Played(ClusterFixture):
         recorder = Recorder(self.soon_s, self._of_the_run('_hung', set()))
         self.played = EngineSite(self.store, self.bench, self.clock, recorder)
         self.enterContext(without_sleep())
-        if bench_class.open is EngineBench.open:
-            # The engine that the driver finds by itself can be in use.
-            self.addCleanup(self._sweep)
+        # The engine can be a server that goes on, and what is left there would count as that of
+        # the next behaviour.
+        self.addCleanup(self._sweep)
 
     def _sweep(self) -> None:
         """Delete what the behaviour has created, as far as the driver can."""
